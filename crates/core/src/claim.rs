@@ -1,0 +1,322 @@
+//! Claims: the right to execute, once.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::clock::micros;
+use crate::engine::Shared;
+use crate::protocol::Arrival;
+use crate::record::Point;
+use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId, Timestamp};
+
+mod end;
+mod write;
+
+pub(crate) use end::{End, Ended, Pause};
+pub use end::{EndError, Kept};
+
+/// The right to execute one piece of work, and the duty to say how it ended.
+///
+/// The engine renews the claim while it lives. It is consumed by [`complete`](Claim::complete),
+/// [`release`](Claim::release) or [`abandon`](Claim::abandon); dropping it says nothing, and the
+/// lease lapses.
+///
+/// The three are cancel safe: once called, the write goes on in the background even if the
+/// future is dropped or the store is away.
+#[derive(Debug)]
+#[must_use = "a claim that is dropped stays claimed until its lease lapses"]
+pub struct Claim {
+    holding: Arc<Holding>,
+    place: usize,
+    duty: Duty,
+    retention: Duration,
+}
+
+/// What the holder of a claim has to do first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// Do the work: nobody has tried.
+    Execute,
+    /// Do the work again under the same key: a silent holder may have done it, and the service
+    /// behind us recognises the key; or go on after the recovery point.
+    Repeat,
+    /// Tell the service the new fence, then ask it whether the work happened.
+    Probe,
+}
+
+/// What the engine knows about one live claim. Shared by the claim, its renewals and whatever
+/// finishes it.
+pub(crate) struct Holding {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) arrival: Arrival,
+    /// The fence of the claim's first write.
+    pub(crate) mark: Fence,
+    attempt: u32,
+    resumed: Option<Box<Point>>,
+    /// The record as we last wrote it. Whoever writes holds the lock: renewals, points and the
+    /// end go one after the other.
+    pub(crate) record: AsyncMutex<Box<Record>>,
+    /// When the lease lapses as far as we know, on our monotonic clock from before each write.
+    deadline: AtomicU64,
+    /// How the claim is to end, once that is said.
+    end: OnceLock<End>,
+    /// Somebody else has the slot, or callers were told that nobody knows: nothing is renewed any
+    /// more. How the work ended is still to be said.
+    lost: AtomicBool,
+    /// Nothing more is to be written: the store has its end, or cannot take it.
+    over: AtomicBool,
+    /// A renewal is under way.
+    renewing: AtomicBool,
+    /// A recovery point was, or may have been, recorded.
+    pointed: AtomicBool,
+}
+
+/// A recovery point could not be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointError {
+    /// The point is larger than [`Point::DATA_MAX`], or its name is empty or too long.
+    #[error("a recovery point has a name of 1 to 255 bytes and at most 64 KiB of data")]
+    TooLarge,
+
+    /// Somebody else has the slot: stop working, what follows is theirs.
+    #[error("the claim is lost")]
+    Lost,
+
+    /// The store did not take it: it may or may not be recorded.
+    #[error(transparent)]
+    Store(#[from] crate::store::Error),
+}
+
+// === impl Claim ===
+
+impl Claim {
+    pub(crate) fn new(holding: Arc<Holding>, duty: Duty) -> Self {
+        Self {
+            place: holding.shared.keeper.keep(&holding),
+            duty,
+            retention: holding.arrival.policy().retention,
+            holding,
+        }
+    }
+
+    /// The slot that is claimed.
+    pub fn slot(&self) -> &Slot {
+        self.holding.arrival.slot()
+    }
+
+    /// The caller's name for the work: what to forward to a service that deduplicates.
+    pub fn key(&self) -> &Key {
+        self.slot().key()
+    }
+
+    /// The name under which the store files the slot.
+    pub fn id(&self) -> SlotId {
+        self.holding.arrival.id()
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.holding.attempt
+    }
+
+    /// The fence of this claim: greater than that of any earlier attempt.
+    pub fn fence(&self) -> Fence {
+        self.holding.mark
+    }
+
+    /// What to do first.
+    pub fn duty(&self) -> Duty {
+        self.duty
+    }
+
+    /// The recovery point that an earlier attempt reached.
+    pub fn resumed(&self) -> Option<&Point> {
+        self.holding.resumed.as_deref()
+    }
+
+    /// Whether the claim is still ours, as far as can be told without asking the store. Look
+    /// right before the first byte of the work leaves.
+    pub fn is_held(&self) -> bool {
+        self.holding.is_held()
+    }
+
+    /// Overrides how long the outcome is kept.
+    pub fn keep_for(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Records that a stage is reached: an attempt that takes over goes on after it.
+    ///
+    /// From then on a take-over is allowed whatever the effect's class: the point declares that
+    /// what follows it may be repeated.
+    pub async fn reached(&self, name: &str, data: impl Into<Bytes>) -> Result<(), PointError> {
+        self.holding.reach(name, data.into()).await
+    }
+
+    /// Records the outcome: every duplicate gets it from now on.
+    ///
+    /// Retried until the store has it. If it is not stored within a few seconds this returns
+    /// [`EndError::Pending`] and goes on in the background: the caller has to be told that the
+    /// answer is not known yet, for no caller may hold an answer that is not stored.
+    pub fn complete(
+        self,
+        outcome: impl Into<Outcome>,
+    ) -> impl Future<Output = Result<Kept, EndError>> + Send {
+        let limit = self.holding.arrival.policy().body_max;
+        // An end counts from the call on: a future that is never polled leaves it to the keeper.
+        self.holding.plan(End::Complete {
+            outcome: outcome.into().keeping(limit),
+            retention: self.retention,
+        });
+        async move {
+            match self.holding.finish_soon().await? {
+                Ended::Kept(kept) => Ok(kept),
+                Ended::Settled => unreachable!("a completion ends with what is kept, or is lost"),
+            }
+        }
+    }
+
+    /// Says that the work provably did not happen: the next arrival may claim.
+    pub fn release(self) -> impl Future<Output = Result<(), EndError>> + Send {
+        self.holding.plan(End::Release);
+        async move { self.holding.finish_soon().await.map(drop) }
+    }
+
+    /// Says that nobody can tell whether the work happened.
+    pub fn abandon(self, reason: Reason) -> impl Future<Output = Result<(), EndError>> + Send {
+        self.holding.plan(End::Abandon(reason));
+        async move { self.holding.finish_soon().await.map(drop) }
+    }
+
+    pub(crate) fn holding(&self) -> &Arc<Holding> {
+        &self.holding
+    }
+}
+
+impl Drop for Claim {
+    /// Talks to no store: a claim that is merely dropped is no longer renewed, and one whose end
+    /// was said is left to the keeper until the store has it.
+    fn drop(&mut self) {
+        let keeper = &self.holding.shared.keeper;
+        match self.holding.is_over() || !self.holding.is_planned() {
+            true => keeper.forget(&self.holding, self.place),
+            false => keeper.finish(&self.holding, self.place),
+        }
+    }
+}
+
+// === impl Holding ===
+
+impl Holding {
+    /// Returns what is known of a claim that the store granted: `record` is in the slot, and
+    /// `sent` is our monotonic time from before it was sent there.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        arrival: Arrival,
+        record: Box<Record>,
+        sent: Duration,
+    ) -> Arc<Self> {
+        let lease = arrival.policy().lease;
+        Arc::new(Self {
+            shared,
+            arrival,
+            mark: record.fence,
+            attempt: record.attempt,
+            resumed: record.point.clone(),
+            record: AsyncMutex::new(record),
+            deadline: AtomicU64::new(micros(sent).saturating_add(micros(lease))),
+            end: OnceLock::new(),
+            lost: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            renewing: AtomicBool::new(false),
+            pointed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub(crate) fn resumed(&self) -> Option<&Point> {
+        self.resumed.as_deref()
+    }
+
+    /// Whether a release speaks for the whole work: no earlier attempt and no recovery point may
+    /// have left something behind.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.attempt == 1 && self.resumed.is_none() && !self.pointed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_live() && self.now() < self.deadline.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is something to renew, as far as we know.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.is_over() && !self.lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether two thirds of the lease are left, or less: time to renew.
+    pub(crate) fn wants_renewal(&self) -> bool {
+        let third = micros(self.lease()) / 3;
+        let left = self
+            .deadline
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.now());
+        self.is_live() && left <= 2 * third
+    }
+
+    /// Claims the right to renew, which one task at a time has.
+    pub(crate) fn start_renewing(&self) -> bool {
+        self.wants_renewal() && !self.renewing.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.arrival.policy().lease
+    }
+
+    fn now(&self) -> u64 {
+        micros(self.shared.reach.clock.monotonic())
+    }
+
+    fn extend_deadline(&self, sent: u64) {
+        let deadline = sent.saturating_add(micros(self.lease()));
+        self.deadline.fetch_max(deadline, Ordering::Relaxed);
+    }
+
+    fn set_lost(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    fn set_over(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+/// Not the engine, which holds every other claim, nor the record with its answer.
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holding")
+            .field("slot", &self.arrival.id())
+            .field("attempt", &self.attempt)
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When a stamp is known, tells how long the record lives from it.
+pub(crate) fn expiry(written: Timestamp, retention: Duration) -> Timestamp {
+    written + retention
+}

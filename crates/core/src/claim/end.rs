@@ -1,0 +1,216 @@
+//! How a claim ends: completed, released or abandoned, until the store has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::write::Wrote;
+use super::{Holding, expiry};
+use crate::protocol::decide;
+use crate::reach::{Answered, within};
+use crate::store;
+use crate::verdict::{Unsettled, Verdict};
+use crate::{Outcome, Reason, Record, State, Timestamp};
+
+/// How the holder says that it ended.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Complete {
+        outcome: Outcome,
+        retention: Duration,
+    },
+    Release,
+    Abandon(Reason),
+}
+
+/// What the store has by now.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Kept(Kept),
+    Settled,
+}
+
+/// An outcome that is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Whether its body is kept, or was too large for that.
+    pub body: bool,
+    /// When it is forgotten, by the store's clock.
+    pub expires: Timestamp,
+}
+
+/// Why a claim did not end as its holder said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndError {
+    /// Somebody else's record is in the slot: answer from it, never with your own result.
+    #[error("the claim was lost to another record")]
+    Lost {
+        /// What the record that won tells a caller.
+        verdict: Box<Verdict>,
+    },
+
+    /// The store does not answer. The write goes on in the background, and a retry finds it.
+    #[error("the end of the claim is not stored yet")]
+    Pending {
+        /// What the store last said.
+        source: Option<store::Error>,
+    },
+
+    /// The record in the slot cannot be read.
+    #[error(transparent)]
+    Store(store::Error),
+}
+
+impl Holding {
+    /// Notes how the claim is to end. The first word counts.
+    pub(super) fn plan(&self, end: End) {
+        // A second word would be a second end; the type of a claim allows only one.
+        self.end.get_or_init(|| end);
+    }
+
+    pub(super) fn is_planned(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Ends the claim, or leaves it to the keeper when the store is away for long.
+    pub(super) async fn finish_soon(self: &Arc<Self>) -> Result<Ended, EndError> {
+        let limit = self.shared.limits.answer_within;
+        match within(limit, &*self.shared.reach.clock, self.finish()).await {
+            Answered::AtOnce(ended) | Answered::After(_, ended) => ended,
+            Answered::Never => Err(EndError::Pending { source: None }),
+        }
+    }
+
+    /// Ends the claim as planned, however long the store is away.
+    ///
+    /// Cancel safe: nothing is decided that a second call would not decide again.
+    pub(crate) async fn finish(&self) -> Result<Ended, EndError> {
+        let end = self.end.get().expect("the end of the claim is planned");
+        let mut pause = Pause::default();
+        let mut own = self.record.lock().await;
+        loop {
+            match self.try_finish(&mut own, end).await {
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(slot = ?self.arrival.id(), %error, "end of claim not stored yet");
+                    pause.take().await;
+                }
+                Err(error) => {
+                    self.set_over();
+                    return Err(EndError::Store(error));
+                }
+                Ok(ended) => {
+                    self.set_over();
+                    self.shared.room.poke(self.arrival.id());
+                    return ended;
+                }
+            }
+        }
+    }
+
+    async fn try_finish(
+        &self,
+        own: &mut Record,
+        end: &End,
+    ) -> Result<Result<Ended, EndError>, store::Error> {
+        let meters = self.arrival.meters();
+        match end {
+            End::Complete { outcome, retention } => {
+                let wrote = self.write(own, |own, fence| {
+                    Some(own.completed(outcome.clone(), *retention, fence))
+                });
+                Ok(match wrote.await? {
+                    Wrote::Done(at) => Ok(self.kept(outcome, expiry(at, *retention))),
+                    Wrote::Moved(found, now) => self.overtaken(outcome, found.as_deref(), now),
+                })
+            }
+            End::Release => {
+                let wrote = self.write(own, Record::released).await?;
+                meters.released.increment(1);
+                Ok(self.settled(wrote))
+            }
+            End::Abandon(reason) => {
+                let wrote = self
+                    .write(own, |own, fence| Some(own.unsettled(reason.clone(), fence)))
+                    .await?;
+                meters.abandoned.increment(1);
+                Ok(self.settled(wrote))
+            }
+        }
+    }
+
+    fn kept(&self, outcome: &Outcome, expires: Timestamp) -> Ended {
+        self.arrival.meters().originals.increment(1);
+        Ended::Kept(Kept {
+            body: outcome.body().is_some(),
+            expires,
+        })
+    }
+
+    /// Another record than ours is there. Our own completion, applied earlier, is no loss.
+    fn overtaken(
+        &self,
+        outcome: &Outcome,
+        found: Option<&Record>,
+        now: Timestamp,
+    ) -> Result<Ended, EndError> {
+        if let Some(found) = found
+            && found.mark == Some(self.mark)
+            && found.outcome() == Some(outcome)
+        {
+            return Ok(self.kept(outcome, found.due()));
+        }
+        self.arrival.meters().late.increment(1);
+        tracing::error!(
+            slot = ?self.arrival.id(),
+            attempt = self.attempt,
+            ?outcome,
+            "late completion: another record is in the slot, this result is not kept"
+        );
+        Err(self.lost(found, now))
+    }
+
+    /// A release or an abandonment that finds another record has nothing left to say, unless
+    /// somebody took the claim away.
+    fn settled(&self, wrote: Wrote) -> Result<Ended, EndError> {
+        match wrote {
+            Wrote::Done(_) | Wrote::Moved(None, _) => Ok(Ended::Settled),
+            Wrote::Moved(Some(found), now) => Err(self.lost(Some(&found), now)),
+        }
+    }
+
+    fn lost(&self, found: Option<&Record>, now: Timestamp) -> EndError {
+        let step = decide(found, &self.arrival, now);
+        let verdict = Verdict::of(step, self.arrival.id(), now).unwrap_or_else(|_| {
+            Verdict::Unknown(Unsettled {
+                slot: self.arrival.id(),
+                reason: match found.map(|found| &found.state) {
+                    Some(State::Unknown(reason)) => reason.clone(),
+                    _ => Reason::SUPERSEDED,
+                },
+            })
+        });
+        EndError::Lost {
+            verdict: Box::new(verdict),
+        }
+    }
+}
+
+/// Pauses between tries: from a few milliseconds to a second, so that a store that comes back
+/// is noticed soon and is not trampled.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    taken: u32,
+}
+
+// === impl Pause ===
+
+impl Pause {
+    const FIRST: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    pub(crate) async fn take(&mut self) {
+        let length = Self::FIRST * (1 << self.taken.min(8));
+        self.taken += 1;
+        tokio::time::sleep(length.min(Self::LONGEST)).await;
+    }
+}

@@ -1,0 +1,164 @@
+//! Writing over one's own record: renewals, recovery points, and the end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::{Holding, PointError};
+use crate::reach::{Answered, within};
+use crate::record::{Point, State, StateName};
+use crate::store::{Error, Swap};
+use crate::{Fence, Reason, Record, Timestamp};
+
+/// What became of a write over one's own record.
+pub(super) enum Wrote {
+    /// It is there, stamped with this time.
+    Done(Timestamp),
+    /// Another record is there, or none, at this time.
+    Moved(Option<Arc<Record>>, Timestamp),
+}
+
+impl Holding {
+    /// Starts the lease anew.
+    ///
+    /// A failed renewal is not retried here: the keeper comes back long before the lease lapses.
+    pub(crate) async fn renew(&self) {
+        self.try_renew().await;
+        self.renewing.store(false, Ordering::Relaxed);
+    }
+
+    async fn try_renew(&self) {
+        let mut record = self.record.lock().await;
+        // Meanwhile it may have ended, or another write may have started the lease anew.
+        if !self.wants_renewal() {
+            return;
+        }
+        let sent = self.now();
+        let write = self.write(&mut record, |own, fence| Some(own.renewed(fence)));
+        // A reply that never comes must not use up the lease: one that is applied all the same
+        // is recognised by the next write.
+        let third = self.lease() / 3;
+        match within(third, &*self.shared.reach.clock, write).await {
+            Answered::AtOnce(Ok(wrote)) | Answered::After(_, Ok(wrote)) => match wrote {
+                Wrote::Done(_) => self.extend_deadline(sent),
+                Wrote::Moved(..) => {
+                    tracing::warn!(slot = ?self.arrival.id(), "claim lost while the work goes on");
+                    self.set_lost();
+                }
+            },
+            Answered::AtOnce(Err(error)) | Answered::After(_, Err(error)) => {
+                tracing::warn!(slot = ?self.arrival.id(), %error, "claim not renewed");
+            }
+            Answered::Never => {
+                tracing::warn!(slot = ?self.arrival.id(), "claim not renewed in time");
+            }
+        }
+    }
+
+    /// Records that a stage is reached.
+    pub(crate) async fn reach(&self, name: &str, data: Bytes) -> Result<(), PointError> {
+        if !(1..=Point::NAME_MAX).contains(&name.len()) || data.len() > Point::DATA_MAX {
+            return Err(PointError::TooLarge);
+        }
+        let point = Point {
+            name: name.into(),
+            data,
+        };
+        let mut record = self.record.lock().await;
+        // After its end was said, or once it is lost, there is nothing to go on from.
+        if !self.is_live() || self.is_planned() {
+            return Err(PointError::Lost);
+        }
+        self.pointed.store(true, Ordering::Relaxed);
+        let sent = self.now();
+        let wrote = self
+            .write(&mut record, |own, fence| {
+                Some(own.reached(point.clone(), fence))
+            })
+            .await?;
+        match wrote {
+            Wrote::Done(_) => {
+                self.extend_deadline(sent);
+                Ok(())
+            }
+            Wrote::Moved(..) => {
+                self.set_lost();
+                Err(PointError::Lost)
+            }
+        }
+    }
+
+    /// Marks the claim unknown while its holder may still be at work; its mark stays.
+    pub(crate) async fn mark_unknown(&self, reason: Reason) -> Result<(), Error> {
+        // Somebody else's record says what is to be said; an end that was said is on its way,
+        // and may hold the record for as long as the store is away.
+        let is_moot = || !self.is_live() || self.is_planned();
+        if is_moot() {
+            return Ok(());
+        }
+        let mut record = self.record.lock().await;
+        if is_moot() {
+            return Ok(());
+        }
+        let next = |own: &Record, fence| Some(own.unsettled(reason.clone(), fence));
+        self.write(&mut record, next).await?;
+        self.set_lost();
+        Ok(())
+    }
+
+    /// Writes what `next` makes of our record in its place; `None` removes it.
+    ///
+    /// A fence that moved is not a loss yet: the record found may carry our own mark, because an
+    /// earlier write of ours was applied though its reply was lost, or because somebody marked
+    /// us unknown. Then the write is tried again over what is there.
+    pub(super) async fn write(
+        &self,
+        own: &mut Record,
+        next: impl Fn(&Record, Fence) -> Option<Record>,
+    ) -> Result<Wrote, Error> {
+        let reach = &self.shared.reach;
+        let (store, id) = (&reach.store, self.arrival.id());
+        loop {
+            let written = next(own, reach.fence(Some(own.fence)));
+            let reply = match &written {
+                Some(record) => {
+                    let call = store.replace(id, own.fence, record, Timestamp::NEVER);
+                    reach.ask(call).await?
+                }
+                None => {
+                    let call = store.remove(id, own.fence, Timestamp::NEVER);
+                    reach.ask(call).await?
+                }
+            };
+            match reply.value {
+                Swap::Done => {
+                    if let Some(record) = written {
+                        *own = record;
+                        own.written = reply.now;
+                    }
+                    return Ok(Wrote::Done(reply.now));
+                }
+                Swap::Moved(Some(found)) if self.may_write_over(&found, written.as_ref()) => {
+                    *own = Record::clone(&found);
+                }
+                Swap::Moved(found) => return Ok(Wrote::Moved(found, reply.now)),
+                Swap::Late => unreachable!("a write that is never too late was called late"),
+            }
+        }
+    }
+
+    /// Whether `found` is ours to write `next` over.
+    ///
+    /// Only an end may follow an unknown state: a renewal would turn what callers were told is
+    /// unknown back into running.
+    fn may_write_over(&self, found: &Record, next: Option<&Record>) -> bool {
+        let ending = next.is_none_or(|next| next.state.name() != StateName::Claimed);
+        found.mark == Some(self.mark)
+            && match found.state {
+                State::Claimed(_) => true,
+                State::Unknown(_) => ending,
+                State::Completed(_) | State::Open => false,
+            }
+    }
+}

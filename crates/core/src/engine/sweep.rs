@@ -1,0 +1,98 @@
+//! Sweeping: expired records go, lapsed claims become unknown, at a pace that hurts nobody.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::{Engine, Error, Shared};
+use crate::store::Swept;
+
+/// How fast to sweep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// How long to wait when nothing is due. Default: 1 s.
+    pub every: Duration,
+    /// How many records one step looks at. Default: 500. A step may hold up writers of an
+    /// embedded store for as long as it takes.
+    pub step: usize,
+    /// How long to pause between steps while there is more. Default: 10 ms.
+    pub pause: Duration,
+}
+
+/// A task that sweeps until it is dropped.
+#[derive(Debug)]
+pub struct Sweeper(JoinHandle<()>);
+
+// === impl Engine ===
+
+impl Engine {
+    /// Sweeps once: removes expired records, and marks lapsed claims unknown. Looks at `limit`
+    /// records at the most.
+    pub async fn sweep(&self, limit: usize) -> Result<Swept, Error> {
+        self.secret().await?;
+        self.shared.sweep(limit).await
+    }
+
+    /// Sweeps in the background for as long as the returned value lives.
+    pub fn sweeper(&self, pace: Pace) -> Sweeper {
+        let shared = std::sync::Arc::downgrade(&self.shared);
+        Sweeper(tokio::spawn(sweep_on(shared, pace)))
+    }
+}
+
+async fn sweep_on(shared: Weak<Shared>, pace: Pace) {
+    loop {
+        let Some(engine) = shared.upgrade() else {
+            return;
+        };
+        let more = match engine.sweep(pace.step).await {
+            Ok(swept) => swept.more,
+            Err(error) => {
+                tracing::warn!(%error, "sweep failed");
+                false
+            }
+        };
+        drop(engine);
+        tokio::time::sleep(if more { pace.pause } else { pace.every }).await;
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    async fn sweep(&self, limit: usize) -> Result<Swept, Error> {
+        let reach = &self.reach;
+        // Its own clock decides what is due, so the horizon is only a cap.
+        let horizon = crate::Timestamp::NEVER;
+        let swept = reach.ask(reach.store.sweep(horizon, limit)).await?.value;
+        reach.meters.swept.increment(swept.removed as u64);
+        for (id, lapsed) in &swept.lapsed {
+            // A claim that moved meanwhile is somebody else's business.
+            if self.mark_lapsed(*id, lapsed).await?.is_none() {
+                reach.meters.lapsed.increment(1);
+            }
+        }
+        Ok(swept)
+    }
+}
+
+// === impl Pace ===
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(1),
+            step: 500,
+            pause: Duration::from_millis(10),
+        }
+    }
+}
+
+// === impl Sweeper ===
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

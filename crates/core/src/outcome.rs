@@ -1,0 +1,186 @@
+//! Outcomes: the answers that every retry gets back, byte for byte.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// What a finished piece of work answered.
+///
+/// Two parts: a small `head` that is always kept (a status, headers, whatever tells what
+/// happened) and a `body` that is kept up to a limit. An empty body is a body.
+///
+/// ```
+/// use onceward::Outcome;
+///
+/// let outcome = Outcome::success("charged 100");
+/// assert_eq!(outcome.body().unwrap(), "charged 100");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether the work did what was asked. A final refusal is an outcome too.
+    pub ending: Ending,
+    /// What is kept whatever the size of the body; empty unless set.
+    pub head: Bytes,
+    /// The answer itself.
+    pub body: Body,
+}
+
+/// How a piece of work ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It did what was asked.
+    Success,
+    /// It refused or failed, finally: asking again would say the same.
+    Failure,
+}
+
+/// The body of an outcome, or what is left of it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Body {
+    /// The bytes, possibly none.
+    Kept(Bytes),
+    /// The body was larger than the limit: the work is done and is not done again, but its
+    /// answer cannot be repeated.
+    NotKept {
+        /// How long it was, in bytes.
+        len: u64,
+        /// Its BLAKE3 digest, so that a second completion is recognised.
+        digest: [u8; 32],
+    },
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Returns the outcome of work that did what was asked.
+    pub fn success(body: impl Into<Bytes>) -> Self {
+        Self {
+            ending: Ending::Success,
+            head: Bytes::new(),
+            body: Body::Kept(body.into()),
+        }
+    }
+
+    /// Returns the outcome of work that finally refused or failed.
+    pub fn failure(body: impl Into<Bytes>) -> Self {
+        Self {
+            ending: Ending::Failure,
+            ..Self::success(body)
+        }
+    }
+
+    /// Sets what is kept whatever the size of the body.
+    #[must_use]
+    pub fn with_head(mut self, head: impl Into<Bytes>) -> Self {
+        self.head = head.into();
+        self
+    }
+
+    /// The body, or `None` if it was too large to keep.
+    pub fn body(&self) -> Option<&Bytes> {
+        match &self.body {
+            Body::Kept(bytes) => Some(bytes),
+            Body::NotKept { .. } => None,
+        }
+    }
+
+    /// Returns the outcome with its body left out if it has more than `limit` bytes.
+    #[must_use]
+    pub fn keeping(mut self, limit: usize) -> Self {
+        if let Body::Kept(bytes) = &self.body
+            && bytes.len() > limit
+        {
+            self.body = Body::NotKept {
+                len: bytes.len() as u64,
+                digest: *blake3::hash(bytes).as_bytes(),
+            };
+        }
+        self
+    }
+
+    /// How many bytes of it a store keeps.
+    pub fn kept_len(&self) -> usize {
+        self.head.len() + self.body().map_or(0, Bytes::len)
+    }
+}
+
+/// Lengths only: answers may hold personal data.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?}(head {} B, {:?})",
+            self.ending,
+            self.head.len(),
+            self.body
+        )
+    }
+}
+
+impl From<Bytes> for Outcome {
+    fn from(body: Bytes) -> Self {
+        Self::success(body)
+    }
+}
+
+impl From<Vec<u8>> for Outcome {
+    fn from(body: Vec<u8>) -> Self {
+        Self::success(body)
+    }
+}
+
+impl From<String> for Outcome {
+    fn from(body: String) -> Self {
+        Self::success(body)
+    }
+}
+
+impl From<&'static str> for Outcome {
+    fn from(body: &'static str) -> Self {
+        Self::success(body)
+    }
+}
+
+// === impl Body ===
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(bytes) => write!(f, "body {} B", bytes.len()),
+            Self::NotKept { len, .. } => write!(f, "body {len} B, not kept"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_over_the_limit_is_left_out_and_recognised() {
+        let large = Outcome::success(vec![1; 11]).with_head("200");
+        let cut = large.clone().keeping(10);
+        assert_eq!(cut.body(), None);
+        assert_eq!(cut.head, "200");
+        assert_eq!(cut, large.keeping(10));
+        assert_ne!(
+            cut,
+            Outcome::success(vec![2; 11]).with_head("200").keeping(10)
+        );
+    }
+
+    #[test]
+    fn a_body_at_the_limit_stays_and_an_empty_one_is_a_body() {
+        assert!(Outcome::success(vec![1; 10]).keeping(10).body().is_some());
+        assert_eq!(Outcome::success("").keeping(0).body().unwrap(), "");
+    }
+
+    #[test]
+    fn debug_does_not_show_the_answer() {
+        let shown = format!("{:?}", Outcome::success("4242 4242").with_head("alice"));
+        assert!(
+            !shown.contains("4242") && !shown.contains("alice"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Moves: what each write of the protocol puts into a slot.
+//!
+//! Each takes the record as it is and the fence of the new write. `written` is left as it was:
+//! the store stamps it.
+
+use std::time::Duration;
+
+use super::Arrival;
+use crate::record::{Lease, Note, Point};
+use crate::{Fence, Outcome, Reason, Record, State};
+
+impl Record {
+    /// A first claim: the beginning of a generation.
+    pub(crate) fn claimed(arrival: &Arrival, fence: Fence) -> Self {
+        let policy = arrival.policy();
+        Self {
+            scope: arrival.slot().scope().clone(),
+            seal: arrival.seal(),
+            effect: policy.effect,
+            state: State::Claimed(Lease {
+                length: policy.lease,
+            }),
+            mark: Some(fence),
+            generation: fence,
+            fence,
+            attempt: 1,
+            retention: policy.retention,
+            unknown_retention: policy.unknown_retention,
+            began: None,
+            written: crate::Timestamp::ZERO,
+            point: None,
+            audit: Vec::new(),
+        }
+    }
+
+    /// A first claim over an expired or open record. What operators did to an open one stays.
+    pub(crate) fn claimed_over(&self, arrival: &Arrival, fence: Fence) -> Self {
+        let audit = match self.state {
+            State::Open => self.audit.clone(),
+            State::Claimed(_) | State::Completed(_) | State::Unknown(_) => Vec::new(),
+        };
+        Self {
+            audit,
+            ..Self::claimed(arrival, fence)
+        }
+    }
+
+    /// A claim over a silent holder: another attempt of the same generation.
+    pub(crate) fn taken_over(&self, arrival: &Arrival, fence: Fence) -> Self {
+        Self {
+            effect: self.effect.stricter(arrival.policy().effect),
+            generation: self.generation,
+            attempt: self.attempt.saturating_add(1),
+            began: Some(self.began()),
+            point: self.point.clone(),
+            audit: self.audit.clone(),
+            // A payload under older rules stays under those: its retries know both.
+            seal: self.seal,
+            ..Self::claimed(arrival, fence)
+        }
+    }
+
+    /// The same claim, with its lease starting anew.
+    pub(crate) fn renewed(&self, fence: Fence) -> Self {
+        self.then(self.state.clone(), fence)
+    }
+
+    /// The same claim, with a recovery point.
+    pub(crate) fn reached(&self, point: Point, fence: Fence) -> Self {
+        Self {
+            point: Some(Box::new(point)),
+            ..self.then(self.state.clone(), fence)
+        }
+    }
+
+    /// The work is done.
+    pub(crate) fn completed(&self, outcome: Outcome, retention: Duration, fence: Fence) -> Self {
+        Self {
+            retention,
+            // A finished record is never taken over, so its point would only take up room.
+            point: None,
+            ..self.then(State::Completed(outcome), fence)
+        }
+    }
+
+    /// Nobody knows whether the work happened. The mark stays: its holder may yet complete.
+    pub fn unsettled(&self, reason: Reason, fence: Fence) -> Self {
+        self.then(State::Unknown(reason), fence)
+    }
+
+    /// The work provably did not happen. `None` removes the record.
+    ///
+    /// A later attempt, or one past a recovery point, only speaks for itself: what came before it
+    /// may have happened. A record that an operator has touched stays, with its audit trail.
+    pub(crate) fn released(&self, fence: Fence) -> Option<Self> {
+        if self.attempt > 1 || self.point.is_some() {
+            return Some(self.unsettled(Reason::EARLIER_ATTEMPT, fence));
+        }
+        if self.audit.is_empty() {
+            return None;
+        }
+        Some(self.opened(fence))
+    }
+
+    /// An operator settled it, with an outcome or as not executed.
+    pub(crate) fn resolved(&self, outcome: Option<Outcome>, note: Note, fence: Fence) -> Self {
+        let record = match outcome {
+            Some(outcome) => self.completed(outcome, self.retention, fence),
+            None => self.opened(fence),
+        };
+        record.noted(note)
+    }
+
+    /// An operator changed how long it is kept, counted from this write.
+    pub(crate) fn extended(&self, keep: Duration, note: Note, fence: Fence) -> Self {
+        Self {
+            retention: keep,
+            ..self.then(self.state.clone(), fence)
+        }
+        .noted(note)
+    }
+
+    /// Adds a note, at the price of the oldest one where there are too many.
+    fn noted(mut self, note: Note) -> Self {
+        if self.audit.len() >= Note::COUNT_MAX {
+            self.audit.remove(0);
+        }
+        self.audit.push(note);
+        self
+    }
+
+    /// Nothing happened, and the next arrival may claim. No mark: a late holder cannot heal it.
+    fn opened(&self, fence: Fence) -> Self {
+        Self {
+            mark: None,
+            point: None,
+            ..self.then(State::Open, fence)
+        }
+    }
+
+    /// The record with another state. Written out, because what `state` replaces need not be
+    /// cloned first.
+    fn then(&self, state: State, fence: Fence) -> Self {
+        Self {
+            scope: self.scope.clone(),
+            seal: self.seal,
+            effect: self.effect,
+            state,
+            mark: self.mark,
+            generation: self.generation,
+            fence,
+            attempt: self.attempt,
+            retention: self.retention,
+            unknown_retention: self.unknown_retention,
+            began: Some(self.began()),
+            written: self.written,
+            point: self.point.clone(),
+            audit: self.audit.clone(),
+        }
+    }
+}
+
+impl Note {
+    /// The longest name of an operator, in bytes.
+    pub const WHO_MAX: usize = 255;
+    /// The longest reason of an operator, in bytes.
+    pub const WHY_MAX: usize = 1000;
+    /// How many notes a record keeps.
+    pub const COUNT_MAX: usize = 32;
+}

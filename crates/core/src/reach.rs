@@ -1,0 +1,158 @@
+//! How the engine reaches its store: with a deadline, and an ear for the store's clock.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future;
+
+use crate::clock::{Clock, micros};
+use crate::fence::Mint;
+use crate::meters::StoreMeters;
+use crate::store::{Error, Reply, Store};
+use crate::{Fence, Timestamp};
+
+/// A store, as far away as it is.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) meters: StoreMeters,
+    /// How long one call may take before it counts as failed.
+    pub(crate) patience: Duration,
+    mint: Mint,
+    time: StoreTime,
+}
+
+/// What is known of the store's clock.
+#[derive(Debug)]
+struct StoreTime {
+    /// The latest time any reply carried, in microseconds.
+    latest: AtomicU64,
+    /// The store's time less our monotonic time at the last reply, in microseconds.
+    offset: AtomicI64,
+}
+
+/// The store did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {0:?}")]
+struct NoAnswer(Duration);
+
+// === impl Reach ===
+
+impl Reach {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        mint: Mint,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            mint,
+            meters: StoreMeters::new(store.kind()),
+            time: StoreTime {
+                latest: AtomicU64::new(0),
+                offset: AtomicI64::new(0),
+            },
+            store,
+            clock,
+            patience,
+        }
+    }
+
+    /// Waits for an answer of the store, as long as patience lasts, and learns the time from it.
+    pub(crate) async fn ask<T>(
+        &self,
+        call: impl Future<Output = Result<Reply<T>, Error>>,
+    ) -> Result<Reply<T>, Error> {
+        let answer = match within(self.patience, &*self.clock, call).await {
+            Answered::AtOnce(answer) => answer,
+            Answered::After(took, answer) => {
+                self.meters.answered(took);
+                answer
+            }
+            Answered::Never => Err(Error::unavailable(
+                self.store.kind(),
+                NoAnswer(self.patience),
+            )),
+        };
+        match &answer {
+            Ok(reply) => self.learn(reply.now),
+            Err(_) => self.meters.errors.increment(1),
+        }
+        answer
+    }
+
+    /// The latest time the store is known to have told.
+    pub(crate) fn latest(&self) -> Timestamp {
+        Timestamp::from_micros(self.time.latest.load(Ordering::Relaxed))
+    }
+
+    /// The store's time past which a write sent now changes nothing any more.
+    ///
+    /// Nobody waits longer than that for its reply, so a write that arrives later is nobody's.
+    pub(crate) fn not_after(&self) -> Timestamp {
+        match self.time.latest.load(Ordering::Relaxed) {
+            0 => Timestamp::NEVER,
+            _ => self.now() + self.patience,
+        }
+    }
+
+    /// The store's time by the last reply and our own monotonic clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        let monotonic = micros(self.clock.monotonic());
+        let offset = self.time.offset.load(Ordering::Relaxed);
+        Timestamp::from_micros(monotonic.saturating_add_signed(offset))
+    }
+
+    fn learn(&self, now: Timestamp) {
+        let monotonic = micros(self.clock.monotonic());
+        let offset = now.as_micros() as i64 - monotonic as i64;
+        self.time.offset.store(offset, Ordering::Relaxed);
+        if now > self.latest() {
+            self.time
+                .latest
+                .fetch_max(now.as_micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Mints a fence for a write over `seen`.
+    ///
+    /// Its time is the store's by our own reckoning: a process that has not heard of the store
+    /// for an hour would otherwise mint fences that are an hour old.
+    pub(crate) fn fence(&self, seen: Option<Fence>) -> Fence {
+        self.mint.next(seen, self.now().max(self.latest()))
+    }
+}
+
+/// How an answer came.
+pub(crate) enum Answered<T> {
+    /// Without waiting: no timer was set and no clock read.
+    AtOnce(T),
+    /// After this long.
+    After(Duration, T),
+    /// Not within the limit.
+    Never,
+}
+
+/// Waits for `call`, `limit` at the most.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    clock: &dyn Clock,
+    call: impl Future<Output = T>,
+) -> Answered<T> {
+    let mut call = pin!(call);
+    // Stores in this process mostly answer at once, and a timer costs more than such a call.
+    let first = future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+    if let Poll::Ready(answer) = first {
+        return Answered::AtOnce(answer);
+    }
+    let start = clock.stopwatch();
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => Answered::After(clock.stopwatch().saturating_sub(start), answer),
+        Err(_) => Answered::Never,
+    }
+}

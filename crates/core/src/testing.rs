@@ -1,0 +1,14 @@
+//! What tests need: a world with a clock moved by hand and a store that fails on demand, and the
+//! suite that holds every store to its contract.
+
+mod clock;
+pub mod conformance;
+mod expect;
+mod faults;
+pub mod records;
+mod world;
+
+pub use clock::ManualClock;
+pub use expect::{ExpectLost, ExpectRun, ExpectVerdict};
+pub use faults::{Call, Fault, FaultyStore};
+pub use world::World;

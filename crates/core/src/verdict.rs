@@ -1,0 +1,89 @@
+//! Verdicts: what the engine tells a caller that arrived.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::claim::Claim;
+use crate::protocol::Step;
+use crate::{Outcome, Reason, SlotId, Timestamp};
+
+/// What a caller that arrived may do, or gets.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Do the work: you are the only one. Then complete, release or abandon the claim.
+    Execute(Claim),
+    /// The work is done; this is its answer.
+    Replay(Replay),
+    /// Somebody is at it.
+    Busy(Busy),
+    /// The key is used for another payload.
+    Mismatch,
+    /// Nobody knows whether the work happened, and nobody may try again until it is settled.
+    Unknown(Unsettled),
+}
+
+/// The first answer, once more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// What the first caller got.
+    pub outcome: Outcome,
+    /// When the work ended, by the store's clock.
+    pub completed: Timestamp,
+    /// When the outcome is forgotten, by the store's clock.
+    pub expires: Timestamp,
+}
+
+/// Somebody else holds the claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Busy {
+    /// How long until asking again may get another answer, by the lease of the holder.
+    pub retry_after: Duration,
+    /// Whether this caller was refused because too many were waiting already.
+    pub crowded: bool,
+}
+
+/// Nobody knows whether the work happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unsettled {
+    /// The slot, for whoever settles it.
+    pub slot: SlotId,
+    /// Why nobody knows.
+    pub reason: Reason,
+}
+
+// === impl Unsettled ===
+
+impl fmt::Display for Unsettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {:?}: {}", self.slot, self.reason)
+    }
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    /// Returns what `step` tells a caller, or the step back where it is something to do first.
+    pub(crate) fn of(step: Step, slot: SlotId, now: Timestamp) -> Result<Self, Step> {
+        Ok(match step {
+            Step::Replay {
+                outcome,
+                completed,
+                expires,
+            } => Self::Replay(Replay {
+                outcome,
+                completed,
+                expires,
+            }),
+            Step::Mismatch => Self::Mismatch,
+            Step::Busy { until } => Self::Busy(Busy {
+                retry_after: until.since(now),
+                crowded: false,
+            }),
+            Step::Hold { mark: None, reason } => Self::Unknown(Unsettled { slot, reason }),
+            Step::Claim { .. }
+            | Step::Hold { mark: Some(_), .. }
+            | Step::TakeOver { .. }
+            | Step::Probe { .. } => return Err(step),
+        })
+    }
+}
