@@ -7,6 +7,8 @@ use std::time::Duration;
 use onceward::store::Filter;
 use onceward::testing::{ExpectLost, ExpectRun, ExpectVerdict, Fault, World};
 use onceward::{Done, Effect, OnBusy, Outcome, Secret};
+use tracing::Dispatch;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,7 +28,10 @@ fn shows_nothing(shown: &str) {
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+    fn listen(&self) -> (DefaultGuard, Dispatch) {
+        // A lone dispatcher is taken for that of all threads, so a test on another one would
+        // decide whether a line is worth logging here.
+        let another = Dispatch::new(tracing_subscriber::registry());
         let log = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
@@ -34,7 +39,7 @@ impl Log {
             .with_ansi(false)
             .with_writer(move || log.clone())
             .finish();
-        tracing::subscriber::set_default(subscriber)
+        (tracing::subscriber::set_default(subscriber), another)
     }
 
     fn text(&self) -> String {

@@ -1,0 +1,383 @@
+//! The embedded store: records in a folder of this machine.
+//!
+//! One writer batches concurrent writes and syncs once per batch; a write is acknowledged after
+//! that. Every batch carries a number, and a small file, HEAD, remembers the highest one that was
+//! acknowledged, so that a folder which lost something is refused instead of served. A batch that
+//! a crash tore was never acknowledged and is cut when the store is opened.
+//!
+//! `docs/embedded.md` tells the same for operators.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use onceward::clock::GuardedClock;
+use onceward::record::StateName;
+use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+mod base;
+mod batch;
+mod claims;
+mod disk;
+mod head;
+mod journal;
+mod keeper;
+mod layout;
+mod options;
+mod read;
+mod recent;
+mod recover;
+mod repair;
+mod shared;
+mod start;
+mod sweep;
+mod value;
+mod writer;
+
+#[doc(hidden)]
+pub use disk::{Disk, Room};
+pub use options::Options;
+pub use repair::{Cut, Loss, Repaired, repair, repair_dry_run};
+
+use base::{Base, unavailable};
+use claims::Claims;
+use disk::Reserve;
+use keeper::Keeper;
+use layout::Folder;
+use read::Reader;
+use recent::Recent;
+use shared::Shared;
+use start::Started;
+use sweep::{Cursor, Sweep};
+use value::Draft;
+use writer::{Answer, Ask, Became, Write, Writer};
+
+use crate::OpenError;
+
+/// A store in a folder of this machine.
+///
+/// Dropping it closes it, and waits until the folder is free again.
+///
+/// ```
+/// use onceward_stores::embedded::EmbeddedStore;
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let store = EmbeddedStore::open(folder.path().join("store")).unwrap();
+/// store.close();
+/// ```
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    asks: mpsc::Sender<Ask>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    reader: Reader,
+    /// A page takes longer than a record, so lists have a thread of their own.
+    lister: Reader,
+}
+
+const KIND: &str = "embedded";
+
+// === impl EmbeddedStore ===
+
+impl EmbeddedStore {
+    /// How many hints a slow watcher may lag behind before it loses some.
+    const HINTS: usize = 1024;
+
+    /// Opens the store in the folder at `path`, or creates one there.
+    ///
+    /// Blocks until the journals are read, which takes a second or two after a crash.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::at(path).open()
+    }
+
+    /// Returns the options of a store in the folder at `path`.
+    pub fn at(path: impl AsRef<Path>) -> Options {
+        Options::new(path.as_ref())
+    }
+
+    /// Closes the store: answers what was asked, writes HEAD and frees the folder. Blocks until
+    /// that is done; whatever is asked later is answered with an error.
+    pub fn close(&self) {
+        let Some(writer) = self.writer.lock().take() else {
+            return;
+        };
+        self.shared.is_closing.store(true, Ordering::Release);
+        // If the queue is full the writer is awake anyway.
+        let _ = self.asks.try_send(Ask::Wake);
+        if writer.join().is_err() {
+            tracing::error!("the writer of the embedded store panicked");
+        }
+    }
+
+    /// The clock that stamps the records.
+    pub fn clock(&self) -> &GuardedClock {
+        &self.shared.clock
+    }
+
+    fn start(options: Options) -> Result<Self, OpenError> {
+        let Options {
+            path,
+            sync,
+            clock: machine,
+            recent,
+            reserve,
+            memtable,
+            disk,
+        } = options;
+        let folder = Folder::lock(&path)?;
+        let Started {
+            base,
+            clock,
+            head,
+            place,
+            mark,
+        } = Started::new(&folder, sync, Arc::clone(&machine))?;
+        let shared = Arc::new(Shared {
+            folder,
+            base: RwLock::new(Some(base)),
+            clock,
+            machine,
+            recent: Recent::new(recent),
+            disk,
+            sync,
+            memtable,
+            changes: Mutex::new(Some(broadcast::channel(Self::HINTS).0)),
+            is_watched: AtomicBool::new(false),
+            is_down: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+        });
+        let (asks, waiting) = mpsc::channel(Writer::QUEUE);
+        let no_thread = |source: io::Error| OpenError::io(&path, source);
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            asks: waiting,
+            claims: Claims::default(),
+            cursor: Cursor::at(head.swept),
+            mark,
+            place,
+            epoch: head.epoch,
+            keeper: Keeper::start(path.clone(), head).map_err(no_thread)?,
+            reserve: Reserve::new(reserve),
+            batch: Default::default(),
+            waiting: Vec::new(),
+            sweeps: Default::default(),
+        };
+        let reader = Reader::start("onceward-reader", Arc::clone(&shared)).map_err(no_thread)?;
+        let lister = Reader::start("onceward-lister", Arc::clone(&shared)).map_err(no_thread)?;
+        let writer = std::thread::Builder::new()
+            .name("onceward-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(no_thread)?;
+        Ok(Self {
+            shared,
+            asks,
+            writer: Mutex::new(Some(writer)),
+            reader,
+            lister,
+        })
+    }
+
+    async fn write(
+        &self,
+        slot: SlotId,
+        seen: Option<Fence>,
+        record: Option<&Record>,
+        not_after: Timestamp,
+    ) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        let is_beginning = record.is_some_and(|record| seen.is_none() || is_new_claim(record));
+        self.ask(Ask::Write(Write {
+            slot,
+            seen,
+            draft: record.map(Draft::of),
+            is_beginning,
+            not_after,
+            reply,
+        }))
+        .await?;
+        let answer = answer.await;
+        let answer = answer.map_err(|_| unavailable("it failed while it was writing"))??;
+        if let (Became::Done, Some(record)) = (&answer.became, record)
+            && record.outcome().is_some()
+        {
+            let record = Arc::new(record.stamped(answer.now));
+            self.shared.recent.fill(slot, answer.ticket, &record);
+        }
+        Ok(answer)
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<(), Error> {
+        if self.shared.is_down.load(Ordering::Acquire) {
+            return Err(unavailable("it is being opened"));
+        }
+        let sent = self.asks.send(ask).await;
+        sent.map_err(|_| unavailable("it is closed"))
+    }
+
+    /// Reads what a write found, and remembers it if it is an answer.
+    fn found(
+        &self,
+        slot: SlotId,
+        ticket: recent::Ticket,
+        value: Option<value::Value>,
+    ) -> Result<Option<Arc<Record>>, Error> {
+        let Some(value) = value else {
+            return Ok(None);
+        };
+        let record = read::decode(slot, &value)?;
+        self.shared.recent.fill(slot, ticket, &record);
+        Ok(Some(record))
+    }
+
+    fn swapped(&self, slot: SlotId, answer: Answer) -> Result<Reply<Swap>, Error> {
+        let Answer {
+            now,
+            ticket,
+            became,
+        } = answer;
+        let swap = match became {
+            Became::Done => Swap::Done,
+            Became::Late => Swap::Late,
+            Became::Found(value) => Swap::Moved(self.found(slot, ticket, value)?),
+        };
+        Ok(Reply::new(swap, now))
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn insert(
+        &self,
+        slot: SlotId,
+        record: &Record,
+        not_after: Timestamp,
+    ) -> Result<Reply<Insert>, Error> {
+        let Answer {
+            now,
+            ticket,
+            became,
+        } = self.write(slot, None, Some(record), not_after).await?;
+        let insert = match became {
+            Became::Done => Insert::Done,
+            Became::Late => Insert::Late,
+            Became::Found(value) => {
+                let found = self.found(slot, ticket, value)?;
+                Insert::Taken(found.expect("an empty slot would have been taken"))
+            }
+        };
+        Ok(Reply::new(insert, now))
+    }
+
+    async fn replace(
+        &self,
+        slot: SlotId,
+        seen: Fence,
+        record: &Record,
+        not_after: Timestamp,
+    ) -> Result<Reply<Swap>, Error> {
+        let answer = self.write(slot, Some(seen), Some(record), not_after);
+        self.swapped(slot, answer.await?)
+    }
+
+    async fn remove(
+        &self,
+        slot: SlotId,
+        seen: Fence,
+        not_after: Timestamp,
+    ) -> Result<Reply<Swap>, Error> {
+        let answer = self.write(slot, Some(seen), None, not_after);
+        self.swapped(slot, answer.await?)
+    }
+
+    async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
+        let read = move |shared: &Shared, base: &Base| read::get(shared, base, slot);
+        self.reader.run(read).await
+    }
+
+    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
+        let shared = &self.shared;
+        if shared.is_down.load(Ordering::Acquire) || shared.is_closing.load(Ordering::Acquire) {
+            return None;
+        }
+        let record = shared.recent.get(slot)?;
+        Some(Reply::new(record, shared.clock.now()))
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<SlotId>,
+        limit: usize,
+    ) -> Result<Reply<Page>, Error> {
+        let filter = filter.clone();
+        self.lister
+            .run(move |shared, base| read::list(shared, base, &filter, after, limit))
+            .await
+    }
+
+    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Ask::Sweep(Sweep::new(before, limit, reply)))
+            .await?;
+        let answer = answer.await;
+        let Reply { value: found, now } =
+            answer.map_err(|_| unavailable("it failed while it was sweeping"))??;
+        let lapsed = found.lapsed.iter();
+        let swept = Swept {
+            removed: found.removed,
+            lapsed: lapsed
+                .map(|(slot, value)| Ok((*slot, read::decode(*slot, value)?)))
+                .collect::<Result<_, Error>>()?,
+            more: found.more,
+        };
+        Ok(Reply::new(swept, now))
+    }
+
+    fn watch(&self) -> BoxStream<'static, SlotId> {
+        let changes = self.shared.changes.lock();
+        let Some(changes) = changes.as_ref().map(broadcast::Sender::subscribe) else {
+            return stream::empty().boxed();
+        };
+        self.shared.is_watched.store(true, Ordering::Relaxed);
+        stream::unfold(changes, |mut changes| async move {
+            loop {
+                match changes.recv().await {
+                    Ok(slot) => return Some((slot, changes)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
+        .boxed()
+    }
+
+    fn durability(&self) -> Durability {
+        match self.shared.sync {
+            true => Durability::D2,
+            false => Durability::D1,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+}
+
+/// Whether `record` is the first write of a claim: renewing one must go on while the disk fills.
+fn is_new_claim(record: &Record) -> bool {
+    record.state.name() == StateName::Claimed && record.mark == Some(record.fence)
+}

@@ -1,0 +1,232 @@
+//! The base: the database under the store, with the settings that were measured.
+
+use std::fmt;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fjall::compaction::Leveled;
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PartitioningPolicy, PinningPolicy,
+};
+use fjall::{
+    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions,
+    KvSeparationOptions, OwnedWriteBatch, PersistMode,
+};
+use onceward::SlotId;
+use onceward::store::Error;
+
+use super::journal::Mark;
+use super::value::Value;
+use crate::OpenError;
+
+/// The open database.
+///
+/// Whoever wants it closed drops every clone of what is in here: a keyspace that lives holds the
+/// database's own lock.
+pub(super) struct Base {
+    pub(super) db: Database,
+    /// Records by slot.
+    pub(super) records: Keyspace,
+    /// What is to be looked at when; see [`Value::index_key`].
+    pub(super) index: Keyspace,
+}
+
+const MIB: u64 = 1 << 20;
+/// Memtables are rotated by us: the database's own rotation can wait for itself forever when it
+/// has one worker, and is slower with two.
+pub(super) const MEMTABLE: u64 = 32 * MIB;
+/// From here on the database would sleep inside a commit without looking whether a worker died.
+const SEALED_MAX: usize = 3;
+const RUNS_MAX: usize = 25;
+/// Values from here on are kept out of the tree. Claims are shorter, outcomes mostly are not.
+const SEPARATE_FROM: u32 = 256;
+/// Bounds the time that an open takes.
+const JOURNALS: u64 = 128 * MIB;
+const BLOCKS: u64 = 64 * MIB;
+
+// === impl Base ===
+
+impl Base {
+    /// Opens the database in `data`, or creates it.
+    pub(super) fn open(data: &Path, store: &Path) -> Result<Self, OpenError> {
+        // The files were checked as far as they carry sums of their own. What is damaged beyond
+        // that may make the database panic, which is a way of refusing.
+        match panic::catch_unwind(AssertUnwindSafe(|| Self::open_unguarded(data))) {
+            Ok(opened) => opened.map_err(|error| open_error(store, error)),
+            Err(_) => Err(OpenError::damaged(store, "the database cannot be read")),
+        }
+    }
+
+    fn open_unguarded(data: &Path) -> fjall::Result<Self> {
+        let db = Database::builder(data)
+            .cache_size(BLOCKS)
+            .max_journaling_size(JOURNALS)
+            .worker_threads(1)
+            .manual_journal_persist(true)
+            .journal_compression(CompressionType::None)
+            .max_cached_files(Some(cached_files()))
+            .open()?;
+        let records = db.keyspace("records", records_options)?;
+        let index = db.keyspace("index", index_options)?;
+        Ok(Self { db, records, index })
+    }
+
+    /// A batch that is as durable as `sync` says once it is committed.
+    pub(super) fn batch(&self, sync: bool, capacity: usize) -> OwnedWriteBatch {
+        let mode = match sync {
+            true => PersistMode::SyncData,
+            false => PersistMode::Buffer,
+        };
+        OwnedWriteBatch::with_capacity(self.db.clone(), capacity).durability(Some(mode))
+    }
+
+    /// Returns what is in `slot`.
+    pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
+        let found = self.records.get(slot.as_bytes());
+        match found.map_err(|error| read_error(slot, error))? {
+            None => Ok(None),
+            Some(kept) => Value::read(kept)
+                .map(Some)
+                .map_err(|error| unreadable(slot, error)),
+        }
+    }
+
+    /// The marks of the last batch in each keyspace. They differ if one of them lost something.
+    pub(super) fn marks(&self) -> fjall::Result<[Option<Mark>; 2]> {
+        let mark = |keyspace: &Keyspace| -> fjall::Result<Option<Mark>> {
+            let kept = keyspace.get(Mark::KEY)?;
+            Ok(kept.and_then(|bytes| Mark::read(&bytes)))
+        };
+        Ok([mark(&self.records)?, mark(&self.index)?])
+    }
+
+    /// Waits until the database takes another batch. Fails if it never will.
+    pub(super) fn wait_for_room(&self) -> fjall::Result<()> {
+        let is_full = |keyspace: &Keyspace| {
+            keyspace.sealed_memtable_count() >= SEALED_MAX
+                || keyspace.tree.l0_run_count() >= RUNS_MAX
+        };
+        while is_full(&self.records) || is_full(&self.index) {
+            // Says whether a worker died.
+            self.db.persist(PersistMode::Buffer)?;
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Seals memtables of more than `max` bytes, half of that for the index. `true` if one was.
+    pub(super) fn rotate(&self, max: u64) -> fjall::Result<bool> {
+        let mut rotated = false;
+        for (keyspace, max) in [(&self.records, max), (&self.index, max / 2)] {
+            if keyspace.tree.active_memtable().size() > max {
+                rotated |= keyspace.rotate_memtable()?;
+            }
+        }
+        Ok(rotated)
+    }
+}
+
+impl fmt::Debug for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Base").finish_non_exhaustive()
+    }
+}
+
+fn records_options() -> KeyspaceCreateOptions {
+    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+    options()
+        .filter_policy(FilterPolicy::new([bloom]))
+        .filter_block_pinning_policy(PinningPolicy::new([true, false]))
+        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+        .with_kv_separation(Some(
+            KvSeparationOptions::default()
+                .compression(CompressionType::None)
+                .separation_threshold(SEPARATE_FROM)
+                .file_target_size(64 * MIB)
+                .staleness_threshold(0.25)
+                .age_cutoff(0.25),
+        ))
+}
+
+fn index_options() -> KeyspaceCreateOptions {
+    options().filter_policy(FilterPolicy::disabled())
+}
+
+fn options() -> KeyspaceCreateOptions {
+    let leveled = Leveled::default()
+        .with_l0_threshold(4)
+        .with_table_target_size(64 * MIB)
+        .with_level_ratio_policy(vec![10.0]);
+    KeyspaceCreateOptions::default()
+        .manual_journal_persist(true)
+        .max_memtable_size(u64::MAX)
+        .data_block_size_policy(BlockSizePolicy::all(4096))
+        .data_block_compression_policy(CompressionPolicy::disabled())
+        .index_block_compression_policy(CompressionPolicy::disabled())
+        .index_block_pinning_policy(PinningPolicy::new([true, false]))
+        .index_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+        .compaction_strategy(Arc::new(leveled))
+}
+
+/// How many files to keep open: what a store of twenty million records uses, or half of what the
+/// process may have.
+fn cached_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(900, |limit| (limit / 2).clamp(10, 900) as usize)
+}
+
+/// What a failed read of a slot means: rot is the record's trouble, the rest is the disk's.
+fn read_error(slot: SlotId, error: fjall::Error) -> Error {
+    match io_cause(&error) {
+        Some(_) => unavailable(error),
+        None => unreadable(slot, error),
+    }
+}
+
+pub(super) fn unreadable(
+    slot: SlotId,
+    source: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
+    Error::Unreadable {
+        slot,
+        source: source.into(),
+    }
+}
+
+pub(super) fn unavailable(source: impl Into<onceward::BoxError>) -> Error {
+    Error::unavailable(super::KIND, source)
+}
+
+pub(super) fn open_error(store: &Path, error: fjall::Error) -> OpenError {
+    if matches!(error, fjall::Error::Locked) {
+        return OpenError::InUse { path: store.into() };
+    }
+    match io_cause(&error) {
+        Some(cause) => {
+            let again = match cause.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(cause.kind(), cause.to_string()),
+            };
+            OpenError::io(store, again)
+        }
+        None => OpenError::damaged_by(store, "the database cannot be read", error),
+    }
+}
+
+/// The trouble with the disk behind an error, if it is that.
+fn io_cause(error: &fjall::Error) -> Option<&io::Error> {
+    let (fjall::Error::Io(cause) | fjall::Error::Storage(fjall::LsmError::Io(cause))) = error
+    else {
+        return None;
+    };
+    // A file that the manifest names and that is not there, or too short, is damage.
+    match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => None,
+        _ => Some(cause),
+    }
+}

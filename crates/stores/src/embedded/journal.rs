@@ -1,0 +1,261 @@
+//! Journals: looked at before the database does.
+//!
+//! The database opens silently with fewer batches where a journal was damaged, and refuses to
+//! open where a crash tore the last one. So they are read here first: a torn last batch, which
+//! nobody was ever told about, is cut; anything worse is a [`Flaw`].
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use onceward::Timestamp;
+
+mod batch;
+mod place;
+
+pub(super) use batch::Batch;
+use batch::{Bad, parse};
+pub(super) use place::Place;
+
+/// What HEAD promises about the journals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Promise {
+    /// The newest journal it knew, and how many bytes of it were acknowledged.
+    pub(super) journal: u64,
+    pub(super) length: u64,
+    /// Whether each batch was synced before the next one was begun.
+    pub(super) synced: bool,
+}
+
+/// What the journals hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Scan {
+    /// The newest journal, and where its last whole batch ends.
+    pub(super) journal: u64,
+    pub(super) end: u64,
+    /// The last batch of all, if there is one.
+    pub(super) last: Option<Mark>,
+    /// How many bytes behind the last whole batch are to be cut.
+    pub(super) torn: u64,
+}
+
+/// What every batch carries in every keyspace: its number, and when it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark {
+    pub(super) sequence: u64,
+    pub(super) stamp: Timestamp,
+}
+
+/// What is wrong with the journals beyond a torn last batch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Flaw {
+    #[error("the journals cannot be read")]
+    Io(#[from] io::Error),
+
+    #[error("no journal is there")]
+    NoJournal,
+
+    #[error("journal {0} is missing")]
+    Missing(u64),
+
+    /// The place that is synced and does not read back.
+    #[error("journal {journal} cannot be read from byte {at}")]
+    Unreadable { journal: u64, at: u64 },
+}
+
+/// The part of a file that a disk writes as a whole.
+const SECTOR: usize = 512;
+
+// === impl Mark ===
+
+impl Mark {
+    /// The key under which every keyspace keeps the mark of the last batch: shorter than any
+    /// other key.
+    pub(super) const KEY: &'static [u8] = b"\0seq";
+
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.stamp.as_micros().to_be_bytes());
+        bytes
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (sequence, rest) = bytes.split_first_chunk()?;
+        let stamp = u64::from_be_bytes(rest.try_into().ok()?);
+        Some(Self {
+            sequence: u64::from_be_bytes(*sequence),
+            stamp: Timestamp::from_micros(stamp),
+        })
+    }
+}
+
+// === impl Scan ===
+
+impl Scan {
+    /// Reads all journals in `data`, oldest first, and hands every whole batch to `each`.
+    pub(super) fn of(
+        data: &Path,
+        promise: Option<Promise>,
+        mut each: impl FnMut(&Batch<'_>),
+    ) -> Result<Self, Flaw> {
+        let ids = ids(data)?;
+        let newest = *ids.last().ok_or(Flaw::NoJournal)?;
+        if let Some(gap) = ids.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
+            return Err(Flaw::Missing(gap[0] + 1));
+        }
+        if let Some(promise) = promise
+            && promise.journal > newest
+        {
+            return Err(Flaw::Missing(promise.journal));
+        }
+        let mut scan = Self {
+            journal: newest,
+            end: 0,
+            last: None,
+            torn: 0,
+        };
+        let mut seqno = None;
+        for id in ids {
+            let bytes = read(&path(data, id))?;
+            let written = bytes.iter().rposition(|byte| *byte != 0);
+            let bytes = &bytes[..written.map_or(0, |last| last + 1)];
+            let promised = promise
+                .filter(|it| it.journal == id)
+                .map_or(0, |it| it.length);
+            let mut at = 0;
+            while at < bytes.len() {
+                match parse(bytes, at) {
+                    Ok(batch) if batch.follows(seqno, scan.last) => {
+                        each(&batch);
+                        seqno = Some(batch.seqno);
+                        scan.last = Some(batch.mark);
+                        at = batch.end;
+                    }
+                    bad => {
+                        let synced = promise.is_none_or(|it| it.synced);
+                        let is_torn = id == newest
+                            && at as u64 >= promised
+                            && bad.is_err_and(|bad| !synced || was_torn(bytes, at, bad, seqno));
+                        if !is_torn {
+                            let at = at as u64;
+                            return Err(Flaw::Unreadable { journal: id, at });
+                        }
+                        scan.torn = (bytes.len() - at) as u64;
+                        break;
+                    }
+                }
+            }
+            if (at as u64) < promised {
+                let at = at as u64;
+                return Err(Flaw::Unreadable { journal: id, at });
+            }
+            scan.end = at as u64;
+        }
+        Ok(scan)
+    }
+
+    /// Cuts what is torn, and makes what lies behind `acknowledged` bytes durable.
+    ///
+    /// A sync that failed leaves bytes that can be read and will never be written, for the
+    /// system takes them for clean. Writing them once more makes them dirty again; on every open,
+    /// because nobody knows how the run before ended.
+    pub(super) fn settle(&self, data: &Path, acknowledged: u64) -> io::Result<()> {
+        if self.torn == 0 && self.end <= acknowledged {
+            return Ok(());
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path(data, self.journal))?;
+        if self.torn > 0 {
+            file.set_len(self.end)?;
+        }
+        const PAGE: u64 = 4096;
+        let mut at = acknowledged.min(self.end) / PAGE * PAGE;
+        let mut bytes = vec![0; 256 * PAGE as usize];
+        while at < self.end {
+            let len = (self.end - at).min(bytes.len() as u64) as usize;
+            file.read_exact_at(&mut bytes[..len], at)?;
+            file.write_all_at(&bytes[..len], at)?;
+            at += len as u64;
+        }
+        file.sync_all()
+    }
+}
+
+/// Copies a journal to another folder, without the emptiness behind it.
+pub(super) fn copy(data: &Path, to: &Path, id: u64) -> io::Result<()> {
+    fs::write(path(to, id), read(&path(data, id))?)
+}
+
+/// Cuts a journal at `at` and removes all later ones: what repairing does about a flaw.
+pub(super) fn cut_from(data: &Path, journal: u64, at: u64) -> io::Result<()> {
+    for id in ids(data)?.into_iter().filter(|id| *id > journal) {
+        fs::remove_file(path(data, id))?;
+    }
+    let file = File::options().write(true).open(path(data, journal))?;
+    if at < file.metadata()?.len() {
+        file.set_len(at)?;
+    }
+    file.sync_all()
+}
+
+/// The numbers of the journals, oldest first.
+pub(super) fn ids(data: &Path) -> io::Result<Vec<u64>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(data)? {
+        let name = entry?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".jnl"));
+        ids.extend(id.and_then(|id| id.parse::<u64>().ok()));
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+pub(super) fn path(data: &Path, id: u64) -> PathBuf {
+    data.join(format!("{id}.jnl"))
+}
+
+/// Reads a journal as far as anything was written to it: it is created as a large empty file.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    use rustix::fs::{SeekFrom, seek};
+
+    let file = File::open(path)?;
+    let mut end = 0;
+    // A file system that cannot tell says that everything is data.
+    while let Ok(data) = seek(&file, SeekFrom::Data(end)) {
+        end = seek(&file, SeekFrom::Hole(data))?;
+    }
+    let mut bytes = vec![0; end as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Whether a crash can have left the batch at `at` like this: bytes are missing, and no whole
+/// batch follows, which would prove that this one had been synced.
+fn was_torn(bytes: &[u8], at: usize, bad: Bad, seqno: Option<u64>) -> bool {
+    let is_short = match bad {
+        Bad::Sum { end } => has_hole(&bytes[..end], at),
+        Bad::Shape { ended } => !ended || has_hole(bytes, at),
+    };
+    let mut later = at + 1..bytes.len();
+    is_short
+        && !later.any(|at| {
+            bytes[at] == batch::START && parse(bytes, at).is_ok_and(|it| it.follows(seqno, None))
+        })
+}
+
+/// Whether a sector that should carry bytes is all zero: it never reached the disk.
+fn has_hole(bytes: &[u8], from: usize) -> bool {
+    let mut at = from;
+    while at < bytes.len() {
+        let end = ((at / SECTOR + 1) * SECTOR).min(bytes.len());
+        if bytes[at..end].iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        at = end;
+    }
+    false
+}

@@ -1,0 +1,165 @@
+//! Reading: on threads of its own, because a disk may take its time and runtimes must not wait.
+
+use std::ops::Bound;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use fjall::{Iter, Readable as _};
+use onceward::store::{Error, Filter, Page, Reply};
+use onceward::{Record, SlotId};
+use tokio::sync::{mpsc, oneshot};
+
+use super::base::{Base, unavailable, unreadable};
+use super::shared::Shared;
+use super::value::Value;
+
+/// A thread that reads for others.
+#[derive(Debug)]
+pub(super) struct Reader {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce(&Shared) + Send>;
+
+/// How many reads may wait before callers do.
+const QUEUE: usize = 1024;
+/// How many records one page looks at, so that nobody waits long behind it.
+const LOOKS_MAX: usize = 2048;
+
+// === impl Reader ===
+
+impl Reader {
+    pub(super) fn start(name: &str, shared: Arc<Shared>) -> std::io::Result<Self> {
+        let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                while let Some(job) = waiting.blocking_recv() {
+                    // One read that panics over damaged files must not end all others; dropping its
+                    // reply says that it failed.
+                    let _ = panic::catch_unwind(AssertUnwindSafe(|| job(&shared)));
+                }
+            })?;
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `read` on the thread.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared, &Base) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |shared| {
+            let base = shared.base.read();
+            let found = match base.as_ref() {
+                Some(base) => read(shared, base),
+                None => Err(unavailable("it is not open")),
+            };
+            // Whoever asked may be gone.
+            let _ = reply.send(found);
+        });
+        let jobs = self.jobs.as_ref().expect("jobs are there until the drop");
+        let sent = jobs.send(job).await;
+        sent.map_err(|_| unavailable("its reader is gone"))?;
+        answer.await.map_err(|_| unavailable("its reader failed"))?
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // Without jobs to come the thread ends.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns the record in `slot`, and remembers it if it is an answer.
+pub(super) fn get(
+    shared: &Shared,
+    base: &Base,
+    slot: SlotId,
+) -> Result<Reply<Option<Arc<Record>>>, Error> {
+    let ticket = shared.recent.ticket(slot);
+    let found = base.get(slot)?;
+    let record = found.map(|value| decode(slot, &value)).transpose()?;
+    if let Some(record) = &record {
+        shared.recent.fill(slot, ticket, record);
+    }
+    Ok(Reply::new(record, shared.clock.now()))
+}
+
+/// Returns a page of records after `after`.
+pub(super) fn list(
+    shared: &Shared,
+    base: &Base,
+    filter: &Filter,
+    after: Option<SlotId>,
+    limit: usize,
+) -> Result<Reply<Page>, Error> {
+    let mut page = Page::default();
+    let mut looked = 0;
+    let mut last = None;
+    for entry in records_after(base, after) {
+        if looked == LOOKS_MAX || page.records.len() == limit {
+            page.next = last;
+            break;
+        }
+        let (key, kept) = match entry.into_inner() {
+            Ok(entry) => entry,
+            Err(error) => return Err(list_error(base, last.or(after), error)),
+        };
+        // The mark of the last batch is no record.
+        let Ok(slot) = <[u8; SlotId::LEN]>::try_from(&*key).map(SlotId::from_bytes) else {
+            continue;
+        };
+        looked += 1;
+        last = Some(slot);
+        let value = Value::read(kept).map_err(|error| unreadable(slot, error))?;
+        if filter.state.is_some_and(|state| state != value.state()) {
+            continue;
+        }
+        let record = decode(slot, &value)?;
+        if filter.passes(&record) {
+            page.records.push((slot, record));
+        }
+    }
+    Ok(Reply::new(page, shared.clock.now()))
+}
+
+fn records_after(base: &Base, after: Option<SlotId>) -> Iter {
+    let from = match &after {
+        Some(slot) => Bound::Excluded(&slot.as_bytes()[..]),
+        None => Bound::Unbounded,
+    };
+    let bounds = (from, Bound::Unbounded);
+    base.db.snapshot().range::<&[u8], _>(&base.records, bounds)
+}
+
+/// Names the record after `last`, which could not be read, so that a list can go on behind it.
+fn list_error(base: &Base, last: Option<SlotId>, error: fjall::Error) -> Error {
+    let keys = records_after(base, last).map(fjall::Guard::key);
+    let mut slots = keys.map_while(Result::ok).filter_map(|key| {
+        let slot = <[u8; SlotId::LEN]>::try_from(&*key);
+        slot.ok().map(SlotId::from_bytes)
+    });
+    match slots.next() {
+        Some(slot) => unreadable(slot, error),
+        None => unavailable(error),
+    }
+}
+
+/// Reads the record in a value, checksum included.
+pub(super) fn decode(slot: SlotId, value: &Value) -> Result<Arc<Record>, Error> {
+    let record = value.decode();
+    record
+        .map(Arc::new)
+        .map_err(|error| unreadable(slot, error))
+}

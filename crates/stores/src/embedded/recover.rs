@@ -1,0 +1,97 @@
+//! Recovering: a database that failed once is not trusted again, but opened anew.
+//!
+//! After a failed sync nobody knows what is on the disk, and asking once more "succeeds". So the
+//! first error ends everything: the batch and all that waits are answered that nobody knows, the
+//! database is closed, read like after a crash, and only then served again.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use onceward::BoxError;
+
+use super::base::{Base, open_error, unavailable};
+use super::claims::{Claims, claims_since};
+use super::journal::{Mark, Place};
+use super::start::recover;
+use super::writer::{Ask, Writer};
+use crate::OpenError;
+
+/// The pause after the first attempt, and the longest one.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long somebody who asks meanwhile waits for the answer that nothing can be said.
+const GLANCE: Duration = Duration::from_millis(10);
+
+// === impl Writer ===
+
+impl Writer {
+    /// Gives up the database and opens it again, however long that takes. Returns early if the
+    /// store is closed meanwhile.
+    pub(super) fn recover(&mut self, error: &BoxError) {
+        tracing::error!(%error, "the embedded store failed and is opened again");
+        let shared = self.shared.clone();
+        shared.is_down.store(true, Ordering::Release);
+        self.forget();
+        // Waits for readers, and closes the database.
+        drop(shared.base.write().take());
+        shared.recent.reset();
+        let mut pause = PAUSE;
+        while !shared.is_closing.load(Ordering::Acquire) {
+            match self.reopen() {
+                Ok((base, place, mark, claims)) => {
+                    (self.place, self.mark, self.claims) = (place, mark, claims);
+                    *shared.base.write() = Some(base);
+                    shared.is_down.store(false, Ordering::Release);
+                    tracing::info!(batch = mark.sequence, "the embedded store is open again");
+                    return;
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    tracing::error!(why, ?error, "the embedded store cannot be opened yet");
+                }
+            }
+            self.wait(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+
+    /// Reads the folder like after a crash. It has to hold what this run acknowledged; a batch
+    /// that was under way may be there or not.
+    fn reopen(&self) -> Result<(Base, Place, Mark, Claims), OpenError> {
+        let folder = &self.shared.folder;
+        let head = self.head(self.shared.clock.now());
+        let (base, place, mark) = recover(folder, &head)?;
+        // Their holders live in this process and go on: the claims stay claims.
+        let live = claims_since(&base, head.claims);
+        let mut claims = Claims::default();
+        for (slot, claim) in live.map_err(|error| open_error(folder.path(), error))? {
+            claims.add(slot, &claim);
+        }
+        Ok((base, place, mark, claims))
+    }
+
+    /// Answers everybody who waits that nobody knows.
+    fn forget(&mut self) {
+        // A reply that is dropped says just that.
+        self.waiting.clear();
+        self.batch.clear();
+        self.sweeps.clear();
+        while let Ok(ask) = self.asks.try_recv() {
+            match ask {
+                Ask::Write(write) => drop(write.reply.send(Err(unavailable("it is being opened")))),
+                Ask::Sweep(sweep) => sweep.fail(unavailable("it is being opened")),
+                Ask::Wake => {}
+            }
+        }
+    }
+
+    fn wait(&mut self, pause: Duration) {
+        let mut left = pause;
+        while !left.is_zero() && !self.shared.is_closing.load(Ordering::Acquire) {
+            self.forget();
+            thread::park_timeout(GLANCE.min(left));
+            left = left.saturating_sub(GLANCE);
+        }
+    }
+}

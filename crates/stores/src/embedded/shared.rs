@@ -1,0 +1,56 @@
+//! What the threads of a store share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use onceward::SlotId;
+use onceward::clock::{Clock, GuardedClock};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::broadcast;
+
+use super::base::Base;
+use super::disk::Disk;
+use super::layout::Folder;
+use super::recent::Recent;
+
+/// What the threads of a store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) folder: Folder,
+    /// The database, while it is open.
+    pub(super) base: RwLock<Option<Base>>,
+    pub(super) clock: GuardedClock,
+    pub(super) machine: Arc<dyn Clock>,
+    pub(super) recent: Recent,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) sync: bool,
+    pub(super) memtable: u64,
+    /// Who wants to know what changed, until the store is closed.
+    pub(super) changes: Mutex<Option<broadcast::Sender<SlotId>>>,
+    /// Somebody listens. Cheaper to ask than the channel is, on every batch.
+    pub(super) is_watched: AtomicBool,
+    pub(super) is_down: AtomicBool,
+    pub(super) is_closing: AtomicBool,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// Gives hints to those who watch.
+    pub(super) fn changed(&self, slots: impl Iterator<Item = SlotId>) {
+        if !self.is_watched.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(changes) = &*self.changes.lock() {
+            for slot in slots {
+                // A watcher that is gone is no error: hints are for those who listen.
+                let _ = changes.send(slot);
+            }
+        }
+    }
+
+    /// Ends the streams of those who watch.
+    pub(super) fn hush(&self) {
+        self.changes.lock().take();
+    }
+}

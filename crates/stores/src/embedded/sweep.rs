@@ -1,0 +1,212 @@
+//! Sweeping: a few records at a time, in the writer's own batches.
+
+use fjall::Readable as _;
+use onceward::store::{Error, Reply};
+use onceward::{SlotId, Timestamp};
+use tokio::sync::oneshot;
+
+use super::base::{Base, unavailable};
+use super::batch::Batch;
+use super::claims::Claims;
+use super::value::{Index, IndexKey, Value, index_from, read_index_key};
+
+/// One call to sweep, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    before: Timestamp,
+    /// How many more records it may look at.
+    room: usize,
+    found: Found,
+    stage: Stage,
+    reply: oneshot::Sender<Result<Reply<Found>, Error>>,
+}
+
+/// What a sweep found and did.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) removed: usize,
+    pub(super) lapsed: Vec<(SlotId, Value)>,
+    pub(super) more: bool,
+}
+
+/// How far everything that expired is gone. It never goes back: whatever is written comes due
+/// later than what was swept, so no removed entry is walked over twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Cursor(IndexKey);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Lapsed,
+    Expired,
+    Over,
+}
+
+// === impl Sweep ===
+
+impl Sweep {
+    /// How many records one batch removes, so that writers wait no longer than for another batch.
+    const STEP: usize = 128;
+
+    pub(super) fn new(
+        before: Timestamp,
+        limit: usize,
+        reply: oneshot::Sender<Result<Reply<Found>, Error>>,
+    ) -> Self {
+        Self {
+            before,
+            room: limit,
+            found: Found::default(),
+            stage: Stage::Lapsed,
+            reply,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Goes on a little. Removals go into `batch`, which is to be committed before the cursor
+    /// that is returned counts.
+    pub(super) fn step(
+        &mut self,
+        base: &Base,
+        batch: &mut Batch,
+        claims: &Claims,
+        cursor: Cursor,
+        now: Timestamp,
+    ) -> Result<Cursor, Error> {
+        // What is not due yet by the store's own clock is not due, whoever asks.
+        let horizon = self.before.min(now);
+        if self.stage == Stage::Lapsed {
+            self.report_lapsed(base, batch, claims, horizon)?;
+            self.stage = Stage::Expired;
+        }
+        self.remove_expired(base, batch, cursor, horizon)
+    }
+
+    pub(super) fn answer(self, now: Timestamp) {
+        // Whoever asked may be gone.
+        let _ = self.reply.send(Ok(Reply::new(self.found, now)));
+    }
+
+    pub(super) fn fail(self, error: Error) {
+        let _ = self.reply.send(Err(error));
+    }
+
+    fn report_lapsed(
+        &mut self,
+        base: &Base,
+        batch: &Batch,
+        claims: &Claims,
+        horizon: Timestamp,
+    ) -> Result<(), Error> {
+        for slot in claims.lapsed(horizon) {
+            if batch.touches(slot) {
+                continue;
+            }
+            if self.room == 0 {
+                self.found.more = true;
+                break;
+            }
+            match base.get(slot) {
+                Ok(Some(claim)) => {
+                    self.room -= 1;
+                    self.found.lapsed.push((slot, claim));
+                }
+                Ok(None) => {}
+                Err(error) => pass_over(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_expired(
+        &mut self,
+        base: &Base,
+        batch: &mut Batch,
+        mut cursor: Cursor,
+        horizon: Timestamp,
+    ) -> Result<Cursor, Error> {
+        let end = Cursor::at(horizon);
+        if cursor >= end {
+            self.stage = Stage::Over;
+            return Ok(cursor);
+        }
+        let entries = base.db.snapshot().range(&base.index, cursor.0..end.0);
+        for (looked, entry) in entries.enumerate() {
+            if self.room == 0 {
+                self.found.more = true;
+                self.stage = Stage::Over;
+                return Ok(cursor);
+            }
+            if looked == Self::STEP {
+                return Ok(cursor);
+            }
+            let key = entry.key().map_err(unavailable)?;
+            let Ok(key) = IndexKey::try_from(&*key) else {
+                continue;
+            };
+            self.remove(base, batch, key)?;
+            cursor = Cursor(key).next();
+        }
+        self.stage = Stage::Over;
+        Ok(end)
+    }
+
+    /// Removes the record behind an entry of the index, if it is still the one.
+    fn remove(&mut self, base: &Base, batch: &mut Batch, key: IndexKey) -> Result<(), Error> {
+        let Some((_, slot)) = read_index_key(&key) else {
+            return Ok(());
+        };
+        // One that this batch writes takes its entry along.
+        if batch.touches(slot) {
+            return Ok(());
+        }
+        match base.get(slot) {
+            Ok(Some(value)) if value.index_key(slot) == Some(key) && value.state().expires() => {
+                self.room -= 1;
+                self.found.removed += 1;
+                batch.push(slot, Some(value), None);
+            }
+            Ok(_) => batch.drop_stale(key),
+            Err(error) => pass_over(error)?,
+        }
+        Ok(())
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// The cursor when nothing is left that expired before `moment`.
+    pub(super) fn at(moment: Timestamp) -> Self {
+        Self(index_from(Index::Expiry, moment))
+    }
+
+    /// Nothing is left that expired before this.
+    pub(super) fn moment(self) -> Timestamp {
+        read_index_key(&self.0).map_or(Timestamp::ZERO, |(moment, _)| moment)
+    }
+
+    /// The cursor behind the entry that this one is at.
+    fn next(mut self) -> Self {
+        for byte in self.0.iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                break;
+            }
+        }
+        self
+    }
+}
+
+/// Passes over a record that cannot be read: it stays where it is, and is no reason to stop.
+fn pass_over(error: Error) -> Result<(), Error> {
+    match error {
+        Error::Unreadable { .. } => {
+            tracing::error!(%error, "a record that is due stays");
+            Ok(())
+        }
+        error => Err(error),
+    }
+}

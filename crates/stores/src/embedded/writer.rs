@@ -1,0 +1,325 @@
+//! The writer: one thread that makes all changes, so that comparing and swapping needs no lock.
+//!
+//! It takes whatever is waiting, judges each write against the batch so far and then against the
+//! database, commits once, and answers. A lone caller pays for one commit and waits for nobody.
+
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use onceward::store::Error;
+use onceward::{BoxError, Fence, SlotId, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+
+use super::base::Base;
+use super::batch::{Batch, Judged};
+use super::claims::Claims;
+use super::disk::Reserve;
+use super::head::Head;
+use super::journal::{Mark, Place};
+use super::keeper::Keeper;
+use super::recent::Ticket;
+use super::shared::Shared;
+use super::sweep::{Cursor, Sweep};
+use super::value::{Draft, Value};
+
+/// What is asked of the writer.
+#[derive(Debug)]
+pub(super) enum Ask {
+    Write(Write),
+    Sweep(Sweep),
+    /// Look up: the store is being closed.
+    Wake,
+}
+
+/// A write that names what it saw.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) slot: SlotId,
+    /// The fence in the slot; `None` is an empty slot.
+    pub(super) seen: Option<Fence>,
+    /// What to put there; `None` removes.
+    pub(super) draft: Option<Draft>,
+    /// It begins something new, which a disk that is nearly full has no room for.
+    pub(super) is_beginning: bool,
+    pub(super) not_after: Timestamp,
+    pub(super) reply: oneshot::Sender<Result<Answer, Error>>,
+}
+
+/// What became of a write, and when.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) now: Timestamp,
+    /// For remembering the record.
+    pub(super) ticket: Ticket,
+    pub(super) became: Became,
+}
+
+#[derive(Debug)]
+pub(super) enum Became {
+    Done,
+    Found(Option<Value>),
+    Late,
+}
+
+/// The writer's own state. Nobody else has any of it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) claims: Claims,
+    pub(super) cursor: Cursor,
+    pub(super) mark: Mark,
+    pub(super) place: Place,
+    pub(super) epoch: u64,
+    pub(super) keeper: Keeper,
+    pub(super) reserve: Reserve,
+    pub(super) batch: Batch,
+    /// Those who hear of the batch once it is durable.
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) sweeps: VecDeque<Sweep>,
+}
+
+#[derive(Debug)]
+pub(super) struct Waiting {
+    slot: SlotId,
+    now: Timestamp,
+    became: Became,
+    /// The fence of what the caller wrote or is shown.
+    shown: Option<Fence>,
+    reply: oneshot::Sender<Result<Answer, Error>>,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// How many asks may wait before callers do.
+    pub(super) const QUEUE: usize = 4096;
+    /// How many asks one batch takes, and how many bytes of records.
+    const ASKS_MAX: usize = 1024;
+    const BYTES_MAX: usize = 8 << 20;
+
+    /// Writes until the store is closed.
+    pub(super) fn run(mut self) {
+        while let Some(first) = self.next() {
+            let turn = panic::catch_unwind(AssertUnwindSafe(|| self.turn(first)));
+            match turn {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.recover(&error),
+                Err(_) => self.recover(&"the database panicked".into()),
+            }
+            if self.shared.is_closing.load(Ordering::Acquire) {
+                // What was asked before is still answered.
+                self.asks.close();
+            }
+        }
+        self.finish();
+    }
+
+    /// The next thing to do; `Some(None)` is to go on sweeping.
+    fn next(&mut self) -> Option<Option<Ask>> {
+        match self.sweeps.is_empty() {
+            true => self.asks.blocking_recv().map(Some),
+            false => Some(self.asks.try_recv().ok()),
+        }
+    }
+
+    /// One batch. An error means that nobody knows whether it was written.
+    fn turn(&mut self, first: Option<Ask>) -> Result<(), BoxError> {
+        let shared = Arc::clone(&self.shared);
+        let base = shared.base.read();
+        let base = base.as_ref().ok_or("the store is not open")?;
+        // Before anything is stamped, for it may take a while.
+        base.wait_for_room()?;
+        let mut next = first;
+        let mut taken = 0;
+        while let Some(ask) = next {
+            self.take(base, ask);
+            taken += 1;
+            // Counted whether they write or not, so that nobody waits behind those who do not.
+            let has_room = taken < Self::ASKS_MAX && self.batch.bytes() < Self::BYTES_MAX;
+            next = has_room.then(|| self.asks.try_recv().ok()).flatten();
+        }
+        let cursor = self.step_sweep(base);
+        if !self.batch.is_empty() {
+            self.commit(base)?;
+        }
+        self.cursor = cursor;
+        self.answer();
+        if base.rotate(shared.memtable)? {
+            self.keeper.hurry();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, base: &Base, ask: Ask) {
+        match ask {
+            Ask::Write(write) => self.judge(base, write),
+            Ask::Sweep(sweep) => self.sweeps.push_back(sweep),
+            Ask::Wake => {}
+        }
+    }
+
+    /// Compares, and swaps within the batch. What writes nothing is answered at once.
+    fn judge(&mut self, base: &Base, write: Write) {
+        let Write {
+            slot,
+            seen,
+            draft,
+            is_beginning,
+            not_after,
+            reply,
+        } = write;
+        let shared = &*self.shared;
+        let now = shared.clock.now();
+        let at_once = |became| {
+            let ticket = shared.recent.ticket(slot);
+            Ok(Answer {
+                now,
+                ticket,
+                became,
+            })
+        };
+        // Whoever asked may be gone, here and below.
+        if now > not_after {
+            let _ = reply.send(at_once(Became::Late));
+            return;
+        }
+        let admit = || match is_beginning {
+            true => self.reserve.admit(
+                &*shared.disk,
+                shared.folder.path(),
+                shared.machine.monotonic(),
+            ),
+            false => Ok(()),
+        };
+        let fence = draft.as_ref().map(Draft::fence);
+        let (became, shown) = match self.batch.swap(base, slot, seen, draft, now, admit) {
+            Ok(Judged::Written) => (Became::Done, fence),
+            Ok(Judged::Found {
+                value,
+                is_pending: true,
+            }) => {
+                let fence = value.as_ref().map(Value::fence);
+                (Became::Found(value), fence)
+            }
+            Ok(Judged::Found { value, .. }) => {
+                let _ = reply.send(at_once(Became::Found(value)));
+                return;
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                return;
+            }
+        };
+        self.waiting.push(Waiting {
+            slot,
+            now,
+            became,
+            shown,
+            reply,
+        });
+    }
+
+    /// Goes on with the first sweep. Returns the cursor that counts once the batch is durable.
+    fn step_sweep(&mut self, base: &Base) -> Cursor {
+        let Some(sweep) = self.sweeps.front_mut() else {
+            return self.cursor;
+        };
+        let now = self.shared.clock.now();
+        let stepped = sweep.step(base, &mut self.batch, &self.claims, self.cursor, now);
+        stepped.unwrap_or_else(|error| {
+            if let Some(sweep) = self.sweeps.pop_front() {
+                sweep.fail(error);
+            }
+            self.cursor
+        })
+    }
+
+    /// Writes the batch. Afterwards it is durable, and can be seen.
+    fn commit(&mut self, base: &Base) -> Result<(), BoxError> {
+        let shared = &*self.shared;
+        let answers = self.batch.changes().iter().filter(|it| it.had_outcome());
+        let replaced: Vec<_> = answers.map(|change| change.slot).collect();
+        replaced
+            .iter()
+            .for_each(|slot| shared.recent.replacing(*slot));
+        let now = shared.clock.now();
+        let mark = self.mark.next(now);
+        let written = shared
+            .disk
+            .writing()
+            .map_err(BoxError::from)
+            .and_then(|()| Ok(self.batch.commit(base, mark, shared.sync)?))
+            .and_then(|len| Ok(shared.disk.written().map(|()| len)?));
+        replaced
+            .iter()
+            .for_each(|slot| shared.recent.replaced(*slot));
+        let len = written?;
+        self.mark = mark;
+        self.place.advance(len)?;
+        for change in self.batch.changes() {
+            self.claims.note(change);
+        }
+        self.keeper.note(self.head(now));
+        Ok(())
+    }
+
+    /// Tells those who waited, and those who watch.
+    fn answer(&mut self) {
+        let shared = &*self.shared;
+        for waiting in self.waiting.drain(..) {
+            let Waiting {
+                slot,
+                now,
+                became,
+                shown,
+                reply,
+            } = waiting;
+            // What the same batch replaced must not be remembered.
+            let ticket = match self.batch.fence_in(slot) == Some(shown) {
+                true => shared.recent.ticket(slot),
+                false => Ticket::VOID,
+            };
+            let _ = reply.send(Ok(Answer {
+                now,
+                ticket,
+                became,
+            }));
+        }
+        shared.changed(self.batch.changes().iter().map(|change| change.slot));
+        self.batch.clear();
+        while let Some(sweep) = self.sweeps.pop_front_if(|sweep| sweep.is_over()) {
+            sweep.answer(shared.clock.now());
+        }
+    }
+
+    /// What HEAD should say.
+    pub(super) fn head(&self, now: Timestamp) -> Head {
+        Head {
+            epoch: self.epoch,
+            sequence: self.mark.sequence,
+            stamp: now,
+            claims: self.claims.floor(now),
+            swept: self.cursor.moment().min(now),
+            journal: self.place.journal(),
+            length: self.place.length(),
+            synced: self.shared.sync,
+        }
+    }
+
+    /// Closes the database and says in HEAD how far it came.
+    fn finish(mut self) {
+        let was_open = self.shared.base.write().take().is_some();
+        self.keeper.stop();
+        self.shared.hush();
+        if was_open {
+            let head = self.head(self.shared.clock.now());
+            if let Err(error) = head.write(self.shared.folder.path()) {
+                tracing::warn!(%error, "HEAD could not be renewed");
+            }
+        }
+        self.shared.folder.unlock();
+    }
+}

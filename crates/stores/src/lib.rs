@@ -1,0 +1,18 @@
+//! Stores for Onceward.
+//!
+//! A store is named by a URL and opened by [`open`]; whoever uses it holds an
+//! `Arc<dyn Store>` and knows no driver.
+//!
+//! | URL | store |
+//! |---|---|
+//! | `memory:` | in the memory of this process |
+//! | `embedded:PATH` | in a folder of this machine, synced on every batch of writes |
+//! | `embedded:PATH?durability=os` | the same without syncing: survives kill -9, not power loss |
+
+#[cfg(feature = "embedded")]
+pub mod embedded;
+mod open;
+mod url;
+
+pub use open::{OpenError, open};
+pub use url::{InvalidUrl, StoreUrl};

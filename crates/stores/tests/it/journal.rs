@@ -1,0 +1,184 @@
+//! A journal that ends too early.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use onceward::testing::records;
+use onceward::{Outcome, Record, SlotId, State, Store as _, Timestamp};
+use onceward_stores::OpenError;
+use onceward_stores::embedded::EmbeddedStore;
+
+use crate::image::{
+    Acknowledged, Image, Opened, all, each, newest_journal, open, present, scratch, written,
+};
+
+#[tokio::test]
+async fn a_torn_last_batch_is_cut_at_whatever_byte_and_all_earlier_ones_stay() {
+    let image = Arc::new(Image::new().await);
+    let [first, _, third] = image.last_batches;
+    each(first..=third, move |end| {
+        let image = Arc::clone(&image);
+        async move {
+            let copy = image.copy();
+            fs::write(copy.path().join("HEAD"), &image.older_head).unwrap();
+            let journal = newest_journal(copy.path());
+            let bytes = fs::read(&journal).unwrap();
+            fs::write(&journal, &bytes[..end as usize]).unwrap();
+            if end % 2 == 0 {
+                // As it is before the store is opened again: with emptiness behind.
+                let file = fs::OpenOptions::new().write(true).open(&journal).unwrap();
+                file.set_len(1 << 20).unwrap();
+            }
+            let missing = image.last_batches.iter().filter(|it| **it > end).count();
+            let expected = image.acknowledged.len() - missing;
+            let store = EmbeddedStore::open(copy.path()).unwrap();
+            assert_eq!(
+                present(&store, &image.acknowledged).await,
+                expected,
+                "cut at {end}"
+            );
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_batch_that_head_knows_of_is_not_cut() {
+    let image = Image::new().await;
+    // Opening renews HEAD, so the copy's promises everything.
+    let promised = image.copy();
+    drop(EmbeddedStore::open(promised.path()).unwrap());
+    let head = fs::read(promised.path().join("HEAD")).unwrap();
+    let [_, second, third] = image.last_batches;
+    for end in [second, second + 1, third - 1] {
+        let copy = image.copy();
+        fs::write(copy.path().join("HEAD"), &head).unwrap();
+        let journal = newest_journal(copy.path());
+        let bytes = fs::read(&journal).unwrap();
+        fs::write(&journal, &bytes[..end as usize]).unwrap();
+        let opened = open(copy.path(), &image.acknowledged).await;
+        assert!(
+            matches!(opened, Opened::Refused(_)),
+            "cut at {end}: {opened:?}"
+        );
+        assert_eq!(
+            fs::read(&journal).unwrap().len() as u64,
+            end,
+            "evidence is left alone"
+        );
+    }
+}
+
+#[tokio::test]
+async fn garbage_behind_the_last_batch_is_cut() {
+    let image = Image::new().await;
+    let copy = image.copy();
+    let journal = newest_journal(copy.path());
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes.extend_from_slice(&[0xee; 700]);
+    fs::write(&journal, bytes).unwrap();
+    let opened = open(copy.path(), &image.acknowledged).await;
+    assert!(matches!(opened, Opened::Whole), "{opened:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_completed_is_begun_anew() {
+    let folder = scratch();
+    fs::write(folder.path().join("NEW"), "").unwrap();
+    fs::create_dir_all(folder.path().join("data/keyspaces")).unwrap();
+    let store = EmbeddedStore::open(folder.path()).unwrap();
+    assert!(all(&store).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_completed_store_is_not_taken_for_one_that_never_was() {
+    let folder = scratch();
+    drop(EmbeddedStore::open(folder.path()).unwrap());
+    fs::write(folder.path().join("NEW"), "").unwrap();
+    drop(EmbeddedStore::open(folder.path()).unwrap());
+    fs::remove_file(folder.path().join("FORMAT")).unwrap();
+    let refused = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
+}
+
+/// A number in a store's HEAD.
+fn in_head(folder: &Path, name: &str) -> u64 {
+    let head = fs::read_to_string(folder.join("HEAD")).unwrap();
+    let mut lines = head.lines();
+    let number = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+    number.trim().parse().unwrap()
+}
+
+/// How many journals have anything in them, those that are gone included.
+fn written_to(folder: &Path) -> u64 {
+    let newest = newest_journal(folder);
+    let id: u64 = newest
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let mut first = [0];
+    let file = fs::File::open(newest).unwrap();
+    file.read_exact_at(&mut first, 0).unwrap();
+    id + u64::from(first != [0])
+}
+
+#[tokio::test]
+async fn head_knows_where_the_journal_ends_even_after_it_went_on_in_another() {
+    let folder = scratch();
+    let options = EmbeddedStore::at(folder.path())
+        .sync(false)
+        .memtable(16 << 20);
+    let store = options.open().unwrap();
+    let mut last = Acknowledged::new();
+    let large = Record {
+        state: State::Completed(Outcome::success(records::bytes(1 << 20))),
+        ..records::completed(records::LONG)
+    };
+    // A new one is begun with the first table after 64 MB.
+    while written_to(folder.path()) < 2 {
+        let slot = SlotId::from_bytes(std::array::from_fn(|_| fastrand::u8(..)));
+        let reply = store.insert(slot, &large, Timestamp::NEVER).await.unwrap();
+        last = Acknowledged::from([(slot, large.stamped(reply.now))]);
+    }
+    store.close();
+    let journal = newest_journal(folder.path());
+    let id = journal.file_stem().unwrap().to_str().unwrap();
+    assert!(
+        id.parse::<u64>().unwrap() > 0,
+        "it never went on in another journal"
+    );
+    assert_eq!(in_head(folder.path(), "journal ").to_string(), id);
+    assert_eq!(
+        in_head(folder.path(), "length "),
+        written(&journal).len() as u64
+    );
+    let opened = open(folder.path(), &last).await;
+    assert!(matches!(opened, Opened::Whole), "{opened:?}");
+}
+
+#[tokio::test]
+async fn a_head_that_is_ahead_is_refused_by_name() {
+    let image = Image::new().await;
+    let copy = image.copy();
+    let head = fs::read_to_string(copy.path().join("HEAD")).unwrap();
+    let body = head.rsplit_once("crc ").unwrap().0;
+    let lines = body
+        .lines()
+        .map(|line| match line.split_once(' ').unwrap() {
+            ("sequence", number) => format!("sequence {}\n", number.parse::<u64>().unwrap() + 100),
+            _ => format!("{line}\n"),
+        });
+    let body: String = lines.collect();
+    let sum = crc32fast::hash(body.as_bytes());
+    fs::write(copy.path().join("HEAD"), format!("{body}crc {sum:08x}\n")).unwrap();
+    let refused = EmbeddedStore::open(copy.path()).unwrap_err();
+    assert!(
+        matches!(refused, OpenError::AcknowledgedMissing { .. }),
+        "{refused:?}"
+    );
+    assert!(refused.hint().contains("onceward repair --store embedded:"));
+}

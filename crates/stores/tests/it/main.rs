@@ -1,0 +1,15 @@
+//! What the stores promise, against real folders.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+#![cfg(feature = "embedded")]
+
+mod conformance;
+mod damage;
+mod disk;
+mod folder;
+mod image;
+mod journal;
+mod kill;
+mod poison;
+mod recall;
+mod reopen;
