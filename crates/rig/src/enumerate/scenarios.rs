@@ -1,0 +1,278 @@
+//! The scenarios: what processes do with slots, each small enough to fail everywhere.
+//!
+//! None of them asserts anything on its way: with a fault in it every step may end in any way
+//! that is allowed, and the judge knows which ways those are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onceward::store::Filter;
+use onceward::{By, Claim, Done, Effect, Fingerprint, Outcome, Reason, Resolution};
+
+use super::{Scenario, Scene, Stage};
+use crate::lab::Lab;
+
+macro_rules! scenarios {
+    ($($name:literal, $effect:ident $(before $service:ident)?, $keys:expr => $run:ident;)*) => {
+        /// Every scenario.
+        pub const SCENARIOS: &[Scenario] = &[$(
+            Scenario {
+                name: $name,
+                effect: Effect::$effect,
+                service: first(&[$(Effect::$service,)? Effect::$effect]),
+                keys: &$keys,
+                run: |stage| -> Scene { Box::pin($run(stage)) },
+            },
+        )*];
+    };
+}
+
+/// The class of the service: the one that is named, else the one that is declared.
+const fn first(classes: &[Effect]) -> Effect {
+    classes[0]
+}
+
+scenarios! {
+    "one caller pays", Opaque, ["a"] => pays;
+    "one caller pays, keyed", Keyed, ["a"] => pays;
+    "one caller pays, probed", Probed, ["a"] => pays;
+    "a caller pays twice", Opaque, ["a"] => pays_twice;
+    "two processes pay at once", Opaque, ["a"] => pay_at_once;
+    "two processes pay at once, keyed", Keyed, ["a"] => pay_at_once;
+    "two callers of one process pay at once", Opaque, ["a"] => pay_together;
+    "the work is not executed, then retried", Opaque, ["a"] => not_executed_then_pays;
+    "the work ends unknown, then is retried", Opaque, ["a"] => unknown_then_pays;
+    "the work ends unknown, then is retried, keyed", Keyed, ["a"] => unknown_then_pays;
+    "the work panics", Opaque, ["a"] => panics;
+    "by hand: claim, execute, complete", Opaque, ["a"] => by_hand;
+    "by hand: claim, release, claim", Opaque, ["a"] => releases;
+    "by hand: claim, execute, abandon", Opaque, ["a"] => abandons;
+    "a claim is dropped and lapses", Opaque, ["a"] => drops;
+    "a claim is dropped and taken over", Keyed, ["a"] => drops;
+    "long work is renewed", Opaque, ["a"] => renews;
+    "work past a recovery point is taken over", Opaque before Keyed, ["a"] => resumes;
+    "a late holder completes after a take-over", Keyed, ["a"] => completes_late;
+    "a late holder heals its unknown record", Opaque, ["a"] => heals;
+    "a key is used again after its retention", Opaque, ["a"] => expires;
+    "a sweep meets a lapsed claim and an expired record", Opaque, ["a", "b"] => sweeps;
+    "an operator settles as completed", Opaque, ["a"] => resolves_completed;
+    "an operator settles as not executed", Opaque, ["a"] => resolves_not_executed;
+    "another payload under the same key", Opaque, ["a"] => mismatches;
+    "a process is shut down at work", Opaque, ["a"] => shuts_down;
+}
+
+async fn pays(stage: Arc<Stage>) {
+    let _ = stage.lab.pay(&stage.first, "a").await;
+}
+
+async fn pays_twice(stage: Arc<Stage>) {
+    pays(stage.clone()).await;
+    pays(stage).await;
+}
+
+async fn pay_at_once(stage: Arc<Stage>) {
+    let (lab, first, second) = (&stage.lab, &stage.first, &stage.second);
+    let _ = tokio::join!(lab.pay(first, "a"), lab.pay(second, "a"));
+}
+
+async fn pay_together(stage: Arc<Stage>) {
+    let (lab, engine) = (&stage.lab, &stage.first);
+    let _ = tokio::join!(lab.pay(engine, "a"), lab.pay(engine, "a"));
+}
+
+async fn not_executed_then_pays(stage: Arc<Stage>) {
+    let never_sent = |_| async { Done::not_executed("never sent") };
+    let slot = stage.lab.slot("a");
+    let _ = stage.first.run(&slot, Lab::payload(), never_sent).await;
+    pays(stage).await;
+}
+
+async fn unknown_then_pays(stage: Arc<Stage>) {
+    let (lab, slot) = (stage.lab.clone(), stage.lab.slot("a"));
+    if let Ok(id) = stage.first.id_of(&slot).await {
+        let loses_the_answer = move |attempt: onceward::Attempt| async move {
+            let _ = lab.service.charge(id, attempt.fence());
+            Done::unknown("no answer")
+        };
+        let _ = stage
+            .first
+            .run(&slot, Lab::payload(), loses_the_answer)
+            .await;
+    }
+    pays(stage).await;
+}
+
+async fn panics(stage: Arc<Stage>) {
+    let slot = stage.lab.slot("a");
+    // Unwinding without a message: a panic hook would print it for every trial.
+    let work = |_| async { std::panic::resume_unwind(Box::new("the work panics")) };
+    let _ = stage.first.run(&slot, Lab::payload(), work).await;
+    pays(stage).await;
+}
+
+async fn by_hand(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        complete(&stage, claim).await;
+    }
+}
+
+async fn releases(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        let _ = claim.release().await;
+    }
+    by_hand(stage).await;
+}
+
+async fn abandons(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        stage.lab.execute(&claim);
+        let _ = claim.abandon(Reason::new("no answer")).await;
+    }
+}
+
+async fn drops(stage: Arc<Stage>) {
+    let claim = stage.lab.claim(&stage.first, "a").await;
+    if let Some(claim) = &claim {
+        stage.lab.execute(claim);
+    }
+    drop(claim);
+    stage.lab.lapse();
+    pays(stage).await;
+}
+
+async fn renews(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        for _ in 0..6 {
+            stage.lab.clock.advance(Lab::LEASE / 3);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        complete(&stage, claim).await;
+    }
+}
+
+async fn resumes(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        let _ = claim.reached("reserved", "room 12").await;
+    }
+    stage.lab.lapse();
+    by_hand(stage).await;
+}
+
+async fn completes_late(stage: Arc<Stage>) {
+    if let Some(late) = stage.lab.claim(&stage.first, "a").await {
+        let receipt = stage.lab.execute(&late);
+        stage.lab.lapse();
+        let _ = stage.lab.pay(&stage.second, "a").await;
+        if let Some(receipt) = receipt {
+            let _ = late.complete(receipt).await;
+        }
+    }
+}
+
+async fn heals(stage: Arc<Stage>) {
+    if let Some(late) = stage.lab.claim(&stage.first, "a").await {
+        let receipt = stage.lab.execute(&late);
+        stage.lab.lapse();
+        let _ = stage.second.sweep(100).await;
+        let _ = stage.lab.pay(&stage.second, "a").await;
+        if let Some(receipt) = receipt {
+            let _ = late.complete(receipt).await;
+        }
+    }
+    let _ = stage.lab.pay(&stage.second, "a").await;
+}
+
+async fn expires(stage: Arc<Stage>) {
+    pays(stage.clone()).await;
+    stage.lab.clock.advance(Lab::RETENTION + Lab::LEASE);
+    pays(stage).await;
+}
+
+async fn sweeps(stage: Arc<Stage>) {
+    pays(stage.clone()).await;
+    stage.lab.clock.advance(Lab::RETENTION + Lab::LEASE);
+    drop(stage.lab.claim(&stage.second, "b").await);
+    stage.lab.lapse();
+    let _ = stage.first.sweep(100).await;
+    pays(stage).await;
+}
+
+async fn resolves_completed(stage: Arc<Stage>) {
+    abandons(stage.clone()).await;
+    let slot = stage.lab.slot("a");
+    if let Ok(id) = stage.first.id_of(&slot).await
+        && stage.lab.service.charges(id) == 1
+    {
+        // The operator reads the receipt in the service's ledger.
+        let receipt = Outcome::success(format!("{id:?}-0"));
+        let by = operator("found in the ledger");
+        let _ = stage
+            .first
+            .resolve(id, Resolution::Completed(receipt), &by)
+            .await;
+    }
+    pays(stage).await;
+}
+
+async fn resolves_not_executed(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        let _ = claim.abandon(Reason::new("the line was cut")).await;
+    }
+    let slot = stage.lab.slot("a");
+    if let Ok(id) = stage.first.id_of(&slot).await
+        && stage.lab.service.charges(id) == 0
+    {
+        let filter = Filter {
+            tenant: Some(slot.scope().tenant().to_owned()),
+            ..Filter::default()
+        };
+        let by = operator("not in the ledger");
+        let _ = stage
+            .first
+            .resolve_all(&filter, &Resolution::NotExecuted, &by, false)
+            .await;
+    }
+    pays(stage).await;
+}
+
+async fn mismatches(stage: Arc<Stage>) {
+    let (lab, engine) = (&stage.lab, &stage.first);
+    let other = Fingerprint::of(b"900");
+    let Some(claim) = lab.claim(engine, "a").await else {
+        return;
+    };
+    let _ = lab.begin(engine, "a", other).await;
+    if complete(&stage, claim).await {
+        let _ = lab.begin(engine, "a", other).await;
+    }
+}
+
+async fn shuts_down(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        let receipt = stage.lab.execute(&claim);
+        stage.first.shutdown(Duration::from_secs(1)).await;
+        if let Some(receipt) = receipt {
+            let _ = claim.complete(receipt).await;
+        }
+    }
+}
+
+/// Does the work of a claim, if it is still held, and completes it. Returns whether that is
+/// known to be stored.
+async fn complete(stage: &Stage, claim: Claim) -> bool {
+    if !claim.is_held() {
+        let _ = claim.release().await;
+        return false;
+    }
+    match stage.lab.execute(&claim) {
+        Some(receipt) => claim.complete(receipt).await.is_ok(),
+        None => false,
+    }
+}
+
+fn operator(why: &str) -> By {
+    By {
+        who: "ann".to_owned(),
+        why: why.to_owned(),
+    }
+}

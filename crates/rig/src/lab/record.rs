@@ -1,0 +1,224 @@
+//! A store that writes down what is done to it, in the words of the protocol.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use onceward::record::Deed;
+use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::{Effect, Ending, Fence, Reason, Record, SlotId, State, Store, Timestamp};
+
+use super::recorder::{Recorder, fence, hash, name};
+use crate::history::{Answer, Class, Event, Kind, Verb};
+
+/// Wraps a store and writes down every write to it: what was asked, and what came of it.
+#[derive(Debug)]
+pub struct RecordedStore {
+    inner: Arc<dyn Store>,
+    recorder: Arc<Recorder>,
+    proc: u32,
+}
+
+// === impl RecordedStore ===
+
+impl RecordedStore {
+    /// Returns `inner` as process `proc` uses it.
+    pub fn new(inner: Arc<dyn Store>, recorder: Arc<Recorder>, proc: u32) -> Self {
+        Self {
+            inner,
+            recorder,
+            proc,
+        }
+    }
+
+    /// Writes down that something is asked. It takes a moment, as everything does.
+    fn asked(&self, slot: SlotId, event: Option<Event>) -> Option<Event> {
+        self.recorder.pass_time();
+        let asked = Event {
+            mono_ns: self.recorder.now(),
+            proc: self.proc,
+            op_id: self.recorder.number(),
+            ..event.filter(|_| slot != SlotId::RESERVED)?
+        };
+        self.recorder.push(slot, asked.clone());
+        Some(asked)
+    }
+
+    /// Writes down what came of it.
+    fn ended(&self, slot: SlotId, asked: Option<Event>, kind: Kind) {
+        let Some(asked) = asked else { return };
+        let mut ended = asked.ended(kind, self.recorder.now());
+        if kind == Kind::Ok {
+            ended.answer = asked.answer;
+        }
+        self.recorder.push(slot, ended);
+    }
+}
+
+#[async_trait]
+impl Store for RecordedStore {
+    async fn insert(
+        &self,
+        slot: SlotId,
+        record: &Record,
+        not_after: Timestamp,
+    ) -> Result<Reply<Insert>, Error> {
+        let asked = self.asked(slot, Some(told(slot, record)));
+        let reply = self.inner.insert(slot, record, not_after).await;
+        let kind = match &reply {
+            Ok(reply) if reply.value == Insert::Done => Kind::Ok,
+            Ok(_) => Kind::Fail,
+            Err(_) => Kind::Info,
+        };
+        if kind == Kind::Ok {
+            self.recorder.wrote(record);
+        }
+        self.ended(slot, asked, kind);
+        reply
+    }
+
+    async fn replace(
+        &self,
+        slot: SlotId,
+        seen: Fence,
+        record: &Record,
+        not_after: Timestamp,
+    ) -> Result<Reply<Swap>, Error> {
+        let extended = record
+            .audit
+            .last()
+            .is_some_and(|it| it.deed == Deed::Extended);
+        let asked = self.asked(slot, (!extended).then(|| told(slot, record)));
+        let reply = self.inner.replace(slot, seen, record, not_after).await;
+        let kind = swapped(&reply);
+        if kind == Kind::Ok {
+            self.recorder.wrote(record);
+        }
+        self.ended(slot, asked, kind);
+        reply
+    }
+
+    async fn remove(
+        &self,
+        slot: SlotId,
+        seen: Fence,
+        not_after: Timestamp,
+    ) -> Result<Reply<Swap>, Error> {
+        let writer = self.recorder.writer(seen);
+        let tenant = self.inner.get(slot).await?.value;
+        let release = tenant.map(|record| Event {
+            mark: writer.and_then(|(mark, _)| mark).map(fence),
+            answer: Some(Answer::Absent),
+            ..Event::invoke(Verb::Release, &record.scope.tenant().into(), &name(slot))
+        });
+        let asked = self.asked(slot, release);
+        let reply = self.inner.remove(slot, seen, not_after).await;
+        self.ended(slot, asked, swapped(&reply));
+        reply
+    }
+
+    async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
+        self.inner.get(slot).await
+    }
+
+    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
+        self.inner.recall(slot)
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<SlotId>,
+        limit: usize,
+    ) -> Result<Reply<Page>, Error> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
+        self.inner.sweep(before, limit).await
+    }
+
+    fn watch(&self) -> BoxStream<'static, SlotId> {
+        self.inner.watch()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}
+
+fn swapped(reply: &Result<Reply<Swap>, Error>) -> Kind {
+    match reply {
+        Ok(reply) if reply.value == Swap::Done => Kind::Ok,
+        Ok(_) => Kind::Fail,
+        Err(_) => Kind::Info,
+    }
+}
+
+/// What writing `record` means, in the words of the protocol.
+fn told(slot: SlotId, record: &Record) -> Event {
+    let tenant = record.scope.tenant().into();
+    let event = |verb| Event {
+        mark: record.mark.map(fence),
+        fence: Some(fence(record.fence)),
+        generation: Some(fence(record.generation)),
+        ..Event::invoke(verb, &tenant, &name(slot))
+    };
+    match &record.state {
+        State::Claimed(_) if record.mark == Some(record.fence) => Event {
+            fingerprint: Some(format!("{:?}", record.seal.digest).into()),
+            answer: Some(Answer::Granted),
+            class: Some(class(record)),
+            ..event(Verb::Claim)
+        },
+        State::Claimed(_) => event(Verb::Renew),
+        State::Completed(outcome) => {
+            let by_hand = record
+                .audit
+                .last()
+                .is_some_and(|it| it.deed == Deed::Completed);
+            let refused = outcome.ending == Ending::Failure;
+            Event {
+                body_hash: Some(hash(outcome)),
+                answer: match by_hand {
+                    true => Some(Answer::Completed),
+                    false => refused.then_some(Answer::Refused),
+                },
+                ..event(if by_hand {
+                    Verb::Resolve
+                } else {
+                    Verb::Complete
+                })
+            }
+        }
+        State::Unknown(reason) if [Reason::LAPSED, Reason::RESTARTED].contains(reason) => Event {
+            answer: Some(Answer::Unknown),
+            ..event(Verb::Sweep)
+        },
+        State::Unknown(reason) if *reason == Reason::EARLIER_ATTEMPT => Event {
+            answer: Some(Answer::Unknown),
+            ..event(Verb::Release)
+        },
+        State::Unknown(_) => event(Verb::Abandon),
+        State::Open => Event {
+            answer: Some(Answer::Open),
+            ..event(Verb::Resolve)
+        },
+    }
+}
+
+/// The class that counts: past a recovery point a claim may be taken over.
+fn class(record: &Record) -> Class {
+    match record.effect {
+        _ if record.point.is_some() => Class::Keyed,
+        Effect::Repeatable => Class::AtLeastOnce,
+        Effect::Transactional => Class::Transactional,
+        Effect::Keyed => Class::Keyed,
+        Effect::Probed => Class::Probed,
+        Effect::Opaque => Class::Opaque,
+    }
+}

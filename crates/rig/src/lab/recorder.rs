@@ -1,0 +1,205 @@
+//! The recorder: what was seen, with a time that orders it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use onceward::clock::Clock as _;
+use onceward::store::Reply;
+use onceward::testing::ManualClock;
+use onceward::{Fence, Outcome, Record, RunError, SlotId, Verdict};
+use parking_lot::Mutex;
+
+use crate::history::{self, Answer, Event, FinalRead, History, Kind, LedgerRow, State, Verb};
+
+/// Writes down what happens, once for all processes of a lab.
+#[derive(Debug)]
+pub struct Recorder {
+    clock: Arc<ManualClock>,
+    ticks: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    events: Vec<Event>,
+    ledger: Vec<LedgerRow>,
+    slots: BTreeSet<SlotId>,
+    /// The tenant of each slot, for the ledger.
+    tenants: HashMap<SlotId, Arc<str>>,
+    /// Whose write a fence was: the mark and the generation of its record.
+    fences: HashMap<Fence, (Option<Fence>, Fence)>,
+}
+
+/// The callers of a lab are processes too; they have the numbers from here on.
+const CALLERS: u32 = 1_000;
+
+// === impl Recorder ===
+
+impl Recorder {
+    pub(super) fn new(clock: Arc<ManualClock>) -> Self {
+        Self {
+            clock,
+            ticks: AtomicU64::new(0),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// A moment later than every earlier one: the clock's time, and a tick for each look.
+    pub(super) fn now(&self) -> u64 {
+        let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
+        self.clock.monotonic().as_nanos() as u64 + tick
+    }
+
+    /// Lets a moment pass.
+    pub(super) fn pass_time(&self) {
+        self.clock.advance(Duration::from_micros(1));
+    }
+
+    /// A number that no other operation has.
+    pub(super) fn number(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn push(&self, slot: SlotId, event: Event) {
+        let mut seen = self.seen.lock();
+        seen.slots.insert(slot);
+        seen.tenants.insert(slot, event.tenant.clone());
+        seen.events.push(event);
+    }
+
+    /// Remembers whose write a fence is.
+    pub(super) fn wrote(&self, record: &Record) {
+        let whose = (record.mark, record.generation);
+        self.seen.lock().fences.insert(record.fence, whose);
+    }
+
+    /// Whose write a fence was.
+    pub(super) fn writer(&self, fence: Fence) -> Option<(Option<Fence>, Fence)> {
+        self.seen.lock().fences.get(&fence).copied()
+    }
+
+    pub(super) fn accepted(&self, slot: SlotId, mark: Fence, receipt: &str) {
+        let t = self.now();
+        let mut seen = self.seen.lock();
+        let tenant = seen.tenants.get(&slot).cloned().unwrap_or_default();
+        seen.ledger.push(LedgerRow {
+            tenant,
+            key: name(slot),
+            mark: Some(fence(mark)),
+            resp_hash: Some(receipt.into()),
+            t,
+            ..LedgerRow::default()
+        });
+    }
+
+    /// Writes down what a caller of `run` was told.
+    pub(super) fn told(
+        &self,
+        asked: u64,
+        tenant: &str,
+        slot: SlotId,
+        answer: &Result<onceward::Answer, RunError>,
+    ) {
+        match answer {
+            Ok(answer) => self.caller(asked, tenant, slot, Answer::Replayed, Some(&answer.outcome)),
+            Err(RunError::Unknown(_)) => self.caller(asked, tenant, slot, Answer::Unknown, None),
+            Err(RunError::Busy(_)) => self.caller(asked, tenant, slot, Answer::Busy, None),
+            Err(RunError::Mismatch) => {}
+            Err(_) => {}
+        }
+    }
+
+    /// Writes down what a caller of `begin` was told. A grant is written down at the store.
+    pub(super) fn judged(&self, asked: u64, tenant: &str, slot: SlotId, verdict: &Verdict) {
+        match verdict {
+            Verdict::Replay(replay) => {
+                self.caller(asked, tenant, slot, Answer::Replayed, Some(&replay.outcome));
+            }
+            Verdict::Unknown(_) => self.caller(asked, tenant, slot, Answer::Unknown, None),
+            Verdict::Busy(_) => self.caller(asked, tenant, slot, Answer::Busy, None),
+            Verdict::Mismatch | Verdict::Execute(_) => {}
+        }
+    }
+
+    fn caller(
+        &self,
+        asked: u64,
+        tenant: &str,
+        slot: SlotId,
+        answer: Answer,
+        outcome: Option<&Outcome>,
+    ) {
+        let invoke = Event {
+            mono_ns: asked,
+            proc: CALLERS,
+            op_id: self.number(),
+            ..Event::invoke(Verb::Claim, &tenant.into(), &name(slot))
+        };
+        let told = Event {
+            answer: Some(answer),
+            body_hash: outcome.map(hash),
+            ..invoke.ended(Kind::Ok, self.now())
+        };
+        self.push(slot, invoke);
+        self.push(slot, told);
+    }
+
+    pub(super) fn slots(&self) -> Vec<SlotId> {
+        self.seen.lock().slots.iter().copied().collect()
+    }
+
+    pub(super) fn last_read(
+        &self,
+        tenant: &str,
+        slot: SlotId,
+        reply: &Reply<Option<Arc<Record>>>,
+    ) -> FinalRead {
+        let found = reply
+            .value
+            .as_deref()
+            .filter(|record| !record.has_expired(reply.now));
+        FinalRead {
+            mono_ns: self.now(),
+            tenant: tenant.into(),
+            key: name(slot),
+            state: found.map_or(State::Absent, |record| match &record.state {
+                onceward::State::Claimed(_) => State::Claimed,
+                onceward::State::Completed(_) => State::Completed,
+                onceward::State::Unknown(_) => State::Unknown,
+                onceward::State::Open => State::Open,
+            }),
+            body_hash: found.and_then(Record::outcome).map(hash),
+            mark: found.and_then(|record| record.mark).map(fence),
+            generation: found.map(|record| fence(record.generation)),
+        }
+    }
+
+    /// What was seen so far, in the order of time.
+    pub(super) fn history(&self) -> History {
+        let seen = self.seen.lock();
+        let mut history = History {
+            events: seen.events.clone(),
+            ledger: seen.ledger.clone(),
+            ..History::default()
+        };
+        history.events.sort_by_key(|event| event.mono_ns);
+        history
+    }
+}
+
+/// A slot's name in a history.
+pub(super) fn name(slot: SlotId) -> Arc<str> {
+    format!("{slot:?}").into()
+}
+
+/// An outcome's digest in a history: the receipt itself, for a reader's sake.
+pub(super) fn hash(outcome: &Outcome) -> Arc<str> {
+    let body = outcome.body().map_or(&b"not kept"[..], |body| body);
+    String::from_utf8_lossy(body).into()
+}
+
+pub(super) fn fence(fence: Fence) -> history::Fence {
+    history::Fence(fence.bits())
+}

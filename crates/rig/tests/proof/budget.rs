@@ -1,0 +1,28 @@
+//! How long a proof may take: trials are counted, minutes are kept.
+
+use std::time::{Duration, Instant};
+
+/// A span of real time to fill with trials.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    start: Instant,
+    span: Duration,
+}
+
+#[allow(clippy::disallowed_methods)] // how long a proof goes on is real time, whatever it proves
+impl Budget {
+    /// Starts a span of `seconds`, or a hundred times that in the long form.
+    pub(crate) fn seconds(seconds: u64) -> Self {
+        let long = std::env::var("ONCEWARD_PROOF").is_ok_and(|form| form == "long");
+        let times = if long { 100 } else { 1 };
+        Self {
+            start: Instant::now(),
+            span: Duration::from_secs(seconds * times),
+        }
+    }
+
+    /// Whether there is time for another trial.
+    pub(crate) fn lasts(&self) -> bool {
+        self.start.elapsed() < self.span
+    }
+}

@@ -1,0 +1,10 @@
+//! The proofs: what takes many trials, in an optimised build.
+//!
+//! Each reports how often it tried; `scripts/test` ends with the table. `ONCEWARD_PROOF=long`
+//! gives each of them many times its minutes.
+
+mod budget;
+mod enumeration;
+mod exhaustion;
+mod kill;
+mod victim;
