@@ -1,0 +1,154 @@
+//! The command line: which command is meant, and what is said about a line that means none.
+//!
+//! A new command is a file with an `Args` struct and its `run`, named as a module in `main.rs`,
+//! then one line in [`Command`] and one in [`Command::run`]. The doc comment of `Args` is its help.
+//! A command that gives an answer takes `--json`, and then prints it as one object per line.
+
+use std::error::Error as _;
+
+use clap::error::{ContextKind, ContextValue};
+
+use crate::{
+    console::Console,
+    exit::{Exit, Failure},
+    inspect, list, plan, release, repair, resolve, sweep,
+    units::Invalid,
+};
+
+/// Make work safe to retry
+///
+/// A caller names a piece of work with an idempotency key. Onceward sees to it that the work is
+/// done at most once for that key, and that every retry gets the first answer back.
+#[derive(clap::Parser, Debug)]
+#[command(name = "onceward", version, after_long_help = EXIT_STATUS)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the caller wants done; each command's `Args` lives in the file of its name.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Command {
+    List(list::Args),
+    Inspect(inspect::Args),
+    Resolve(resolve::Args),
+    Release(release::Args),
+    Sweep(sweep::Args),
+    Repair(repair::Args),
+    Plan(plan::Args),
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 no, 2 failed.";
+
+/// Says what is wrong with a command line, or prints the help or version that it asks for.
+pub(crate) fn refuse(refusal: clap::Error, console: &Console) -> Result<Exit, Failure> {
+    if !refusal.use_stderr() {
+        return console.help(&refusal).map(|()| Exit::Done);
+    }
+    Err(invalid_value(&refusal).unwrap_or(Failure::Usage(refusal)))
+}
+
+/// Returns the failure that a value's own parser explains, if that is what went wrong.
+///
+/// All other errors are left in clap's words, which name the nearest option and the usage.
+fn invalid_value(refusal: &clap::Error) -> Option<Failure> {
+    let invalid = refusal.source()?.downcast_ref::<Invalid>()?;
+    let context = |kind| match refusal.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    // clap names the option together with its placeholder: "--rate <PER_SECOND>".
+    let option = context(ContextKind::InvalidArg)
+        .split(' ')
+        .next()
+        .unwrap_or_default();
+    let value = context(ContextKind::InvalidValue);
+    Some(Failure::new(
+        format!("{option} {value:?} {invalid}"),
+        invalid.hint(),
+    ))
+}
+
+// === impl Command ===
+
+impl Command {
+    /// Does what the command says.
+    pub(crate) fn run(self, console: &Console) -> Result<Exit, Failure> {
+        match self {
+            Self::List(args) => args.run(console),
+            Self::Inspect(args) => args.run(console),
+            Self::Resolve(args) => args.run(console),
+            Self::Release(args) => args.run(console),
+            Self::Sweep(args) => args.run(console),
+            Self::Repair(args) => args.run(console),
+            Self::Plan(args) => args.run(console),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::Cli;
+
+    /// Returns the commands that a help text shows, one per item.
+    fn examples(help: &str) -> Vec<String> {
+        let joined = help.replace("\\\n", " ");
+        let lines = joined.lines().map(str::trim);
+        let commands = lines.filter(|line| line.starts_with("onceward "));
+        // A pipe and a remark are for the shell.
+        let alone = commands.map(|line| line.split(['|', '#']).next().unwrap_or(line));
+        alone.map(str::to_owned).collect()
+    }
+
+    /// Returns the words of a command, of which some may be quoted.
+    fn words(command: &str) -> Vec<String> {
+        let parts = command.split('"').enumerate();
+        parts
+            .flat_map(|(at, part)| match at % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_examples_that_mean_something() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_long_help().unwrap().to_string();
+            let examples = examples(&help);
+            assert!(!examples.is_empty(), "{}", command.get_name());
+            for example in examples {
+                let parsed = Cli::try_parse_from(words(&example));
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn runbook_gives_commands_that_mean_something() {
+        let runbook = include_str!("../../../docs/operations.md");
+        let commands = examples(runbook);
+        assert!(commands.len() > 10, "{commands:?}");
+        for command in commands {
+            let parsed = Cli::try_parse_from(words(&command));
+            assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn every_command_and_option_has_help() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{option}");
+            }
+        }
+    }
+}

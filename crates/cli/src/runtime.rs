@@ -1,0 +1,29 @@
+//! The runtime of the commands that talk to a store; the others start none.
+
+use tokio::runtime::Builder;
+
+use crate::exit::Failure;
+
+/// Runs `work` to its end on a runtime of its own.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new(
+                format!("the runtime cannot start: {error}"),
+                "raise the limits on threads and open files of this user",
+            )
+        })?;
+    runtime.block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block_on;
+
+    #[test]
+    fn work_runs_to_its_end() {
+        assert_eq!(block_on(async { Ok(1) }).unwrap(), 1);
+    }
+}

@@ -1,0 +1,164 @@
+//! The store that operators' commands work on: named, found and opened, and never made.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use onceward::{Engine, SlotId};
+use onceward_stores::{InvalidUrl, StoreUrl};
+
+use crate::{exit::Failure, secret, trouble, units::Invalid};
+
+/// Which store.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// The store to work on
+    ///
+    /// `embedded:PATH` is a folder of this machine, which only one process can have open: stop
+    /// the service first. A store that was given its secret from outside needs it again: set
+    /// ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE to the name of a file that holds it.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ONCEWARD_STORE",
+        hide_env_values = true
+    )]
+    #[arg(default_value = "embedded:./onceward-data", value_parser = url)]
+    store: StoreUrl,
+}
+
+/// The names of which a folder that holds a store has at least one.
+const SIGNS: [&str; 3] = ["FORMAT", "HEAD", "data"];
+
+/// Returns the store that `text` names.
+fn url(text: &str) -> Result<StoreUrl, Invalid> {
+    text.parse().map_err(|invalid: InvalidUrl| {
+        let problem = match &invalid {
+            InvalidUrl::Scheme(_) => "is not a store URL".into(),
+            InvalidUrl::NoPath(_) => "names no folder".into(),
+            InvalidUrl::Parameter(part) => format!("says {part:?}, which means nothing here"),
+            other => format!("cannot be used: {other}"),
+        };
+        Invalid::new(problem, invalid.hint())
+    })
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Opens the store, and checks the secret if one is given.
+    pub(crate) async fn open(&self) -> Result<Engine, Failure> {
+        self.refuse_absent()?;
+        let given = secret::given()?;
+        let is_given = given.is_some();
+        let store = onceward_stores::open(&self.store)
+            .map_err(|error| Failure::new(trouble::in_one_line(&error), error.hint()))?;
+        let engine = Engine::builder(store);
+        let engine = match given {
+            Some(secret) => engine.secret(secret).build(),
+            None => engine.build(),
+        };
+        // A wrong secret mostly means a wrong store, so it is refused even where none is needed.
+        if is_given && is_used(&engine).await? {
+            engine.secret().await.map_err(|e| trouble::of(&e))?;
+        }
+        Ok(engine)
+    }
+
+    /// Returns the folder of the store, if it is in one.
+    pub(crate) fn folder(&self) -> Result<&Path, Failure> {
+        self.refuse_absent()?;
+        match &self.store {
+            StoreUrl::Embedded { path, .. } => Ok(path),
+            // Not shown: a URL may hold a password.
+            _ => Err(Failure::new(
+                "the store is not in a folder of this machine",
+                "name an embedded store, for example --store embedded:./onceward-data",
+            )),
+        }
+    }
+
+    /// Refuses a store that opening would make.
+    fn refuse_absent(&self) -> Result<(), Failure> {
+        match &self.store {
+            StoreUrl::Embedded { path, .. } => refuse_absent(path),
+            StoreUrl::Memory => Err(Failure::new(
+                "a memory: store cannot be opened from outside: it lives in the process that \
+                 made it, and ends with it",
+                "name a store that lasts, for example --store embedded:./onceward-data",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether anybody has used the store: the first to do so leaves the secret, or its check value.
+///
+/// Asking the engine for its secret would make one, and an operator's look must not.
+pub(crate) async fn is_used(engine: &Engine) -> Result<bool, Failure> {
+    let found = engine.inspect(SlotId::RESERVED).await;
+    Ok(found.map_err(|error| trouble::of(&error))?.is_some())
+}
+
+/// Refuses a folder in which opening would make a new store.
+///
+/// All other trouble with it is left to the store, which explains it better.
+fn refuse_absent(path: &Path) -> Result<(), Failure> {
+    let absent = match fs::metadata(path) {
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(found) if !found.is_dir() => {
+            return Err(Failure::new(
+                format!("{} is not a folder", path.display()),
+                "name the folder that the service uses, with --store embedded:PATH",
+            ));
+        }
+        Ok(_) => !SIGNS.iter().any(|name| path.join(name).exists()),
+    };
+    if !absent {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format!("there is no store in {}", path.display()),
+        "name the folder that the service uses, with --store embedded:PATH or in ONCEWARD_STORE",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::testing::World;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_url_reads_as_a_sentence() {
+        for (text, problem) in [
+            ("data", "is not a store URL"),
+            ("embedded:", "names no folder"),
+            (
+                "embedded:x?fast",
+                r#"says "fast", which means nothing here"#,
+            ),
+        ] {
+            assert_eq!(url(text).unwrap_err().to_string(), problem);
+        }
+    }
+
+    #[test]
+    fn folder_without_a_store_is_refused_and_stays_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(refuse_absent(folder.path()).is_err());
+        assert!(refuse_absent(&folder.path().join("deeper")).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        fs::write(folder.path().join("HEAD"), "").unwrap();
+        assert!(refuse_absent(folder.path()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn looking_at_an_unused_store_makes_no_secret() {
+        let world = World::new();
+        assert!(!is_used(&world.engine).await.unwrap());
+        assert!(!is_used(&world.engine).await.unwrap());
+        world.engine.secret().await.unwrap();
+        assert!(is_used(&world.engine).await.unwrap());
+    }
+}

@@ -1,0 +1,72 @@
+//! Trouble with a store: what the library says, told to an operator with what to do next.
+
+use std::error::Error as StdError;
+
+use onceward::{Error, store};
+
+use crate::exit::Failure;
+
+/// Returns the failure that `error` is for an operator.
+pub(crate) fn of(error: &Error) -> Failure {
+    Failure::new(in_one_line(error), hint(error))
+}
+
+/// Returns what `error` says, then each cause behind it.
+pub(crate) fn in_one_line(error: &dyn StdError) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Some causes are told by the error above them already.
+        let cause_says = cause.to_string();
+        if !line.ends_with(&cause_says) {
+            line = format!("{line}: {cause_says}");
+        }
+        source = cause.source();
+    }
+    line.replace('\n', " ")
+}
+
+fn hint(error: &Error) -> &'static str {
+    match error {
+        Error::WrongSecret | Error::NoSecret => {
+            "set ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE, to what the service runs with"
+        }
+        Error::Store(store::Error::Unreadable { .. }) => {
+            "upgrade onceward if a newer one wrote it; otherwise restore a backup, or see what \
+             can be saved with onceward repair --dry-run"
+        }
+        Error::Store(store::Error::Full { .. }) => {
+            "make room on the disk, or remove what has expired with onceward sweep"
+        }
+        // What is left is a store that did not answer; a write may have happened all the same.
+        _ => "look at the disk and the system's log, then look again with onceward inspect",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::SlotId;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_told_once_and_in_one_line() {
+        let disk = std::io::Error::other("sector 7\nis gone");
+        let error = Error::from(store::Error::unavailable("embedded", disk));
+        assert_eq!(
+            in_one_line(&error),
+            "embedded store is unavailable: sector 7 is gone"
+        );
+    }
+
+    #[test]
+    fn hints_tell_troubles_apart() {
+        let unreadable = store::Error::Unreadable {
+            slot: SlotId::RESERVED,
+            source: "format version 9".into(),
+        };
+        assert!(hint(&unreadable.into()).contains("upgrade"));
+        assert!(hint(&Error::WrongSecret).contains("ONCEWARD_SECRET_FILE"));
+        assert!(hint(&Error::Closing).contains("inspect"));
+    }
+}
