@@ -1,0 +1,39 @@
+//! Benchmarks: how fast, beside a limit or a peer measured in the same run.
+//!
+//! Every figure asserts the semantic result of what it measured. Absolute numbers hold for the
+//! machine they were taken on; the ratios are what to compare.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod engine;
+mod load;
+mod report;
+
+/// Measure Onceward beside a limit or a peer, in one run
+#[derive(Parser, Debug)]
+#[command(name = "onceward-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Engine(engine::Args),
+}
+
+fn main() -> ExitCode {
+    let Cli { command } = Cli::parse();
+    let ended = match command {
+        Command::Engine(args) => args.run(),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
