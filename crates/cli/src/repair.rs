@@ -84,7 +84,7 @@ impl Args {
             true => console.json(&Answer::of(&repaired, self.dry_run))?,
             false => console.data(table(&repaired))?,
         }
-        if repaired.dropped.contains(&SlotId::RESERVED) {
+        if has_lost_secret(&repaired) {
             console.warn(
                 "the secret was lost: unless it is given as ONCEWARD_SECRET, no key finds its \
                  record any more",
@@ -92,6 +92,11 @@ impl Args {
         }
         Ok(exit(repaired.loss()))
     }
+}
+
+/// Whether the record that could not be read is the one that no key is found without.
+fn has_lost_secret(repaired: &Repaired) -> bool {
+    repaired.dropped.contains(&SlotId::RESERVED)
 }
 
 /// Whether nothing was lost. Perhaps is no: work that may happen twice needs a person.
@@ -172,4 +177,94 @@ const fn loss(loss: Loss) -> &'static str {
 
 fn line(name: &str, fact: impl Into<String>) -> [String; 2] {
     [name.into(), fact.into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use embedded::EmbeddedStore;
+
+    use super::*;
+
+    /// Returns what a repair finds in a sound store.
+    fn sound() -> Repaired {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        EmbeddedStore::open(&store).unwrap().close();
+        embedded::repair_dry_run(&store).unwrap()
+    }
+
+    /// Returns what a repair finds where everything has gone wrong.
+    fn ruined() -> Repaired {
+        let mut repaired = sound();
+        repaired.records = 1_234;
+        repaired.found = Some(70);
+        repaired.acknowledged = Some(77);
+        repaired.cut = Some(Cut {
+            journal: 3,
+            at: 512,
+        });
+        repaired.journals_only = true;
+        repaired.unreadable = 2;
+        repaired.dropped = vec![SlotId::from_bytes([0xab; 32])];
+        repaired.original = Some("store.before-repair-1".into());
+        repaired
+    }
+
+    #[test]
+    fn every_damage_has_its_line() {
+        let slot = "ab".repeat(32);
+        let wanted = format!(
+            "\
+records       1,234
+last batch    70
+acknowledged  77
+cut           journal 3 cannot be read from byte 512 on
+older         everything that had left the journals is gone
+unreadable    2 stretches of slots
+dropped       {slot}
+lost          something that was acknowledged
+original      store.before-repair-1
+"
+        );
+        assert_eq!(table(&ruined()), wanted);
+    }
+
+    #[test]
+    fn sound_store_has_no_damage_to_tell() {
+        let table = table(&sound());
+        let names: Vec<_> = table.lines().map(|line| &line[..12]).collect();
+        let wanted = [
+            "records     ",
+            "last batch  ",
+            "acknowledged",
+            "lost        ",
+        ];
+        assert_eq!(names, wanted);
+    }
+
+    #[test]
+    fn machines_are_told_the_same() {
+        let answer = serde_json::to_value(Answer::of(&ruined(), false)).unwrap();
+        let wanted = serde_json::json!({
+            "dry_run": false,
+            "lost": "certain",
+            "records": 1_234,
+            "dropped": ["ab".repeat(32)],
+            "unreadable": 2,
+            "journal_cut": {"journal": 3, "byte": 512},
+            "journals_only": true,
+            "last_batch": 70,
+            "acknowledged_batch": 77,
+            "original": "store.before-repair-1",
+        });
+        assert_eq!(answer, wanted);
+    }
+
+    #[test]
+    fn loss_of_the_secret_is_noticed() {
+        let mut repaired = ruined();
+        assert!(!has_lost_secret(&repaired));
+        repaired.dropped.push(SlotId::RESERVED);
+        assert!(has_lost_secret(&repaired));
+    }
 }

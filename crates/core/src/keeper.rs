@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::claim::{Holding, Pause};
 use crate::clock::micros;
 use crate::engine::Shared;
-use crate::store::{Reply, Swap};
+use crate::store::Swap;
 use crate::{Fence, Record, SlotId, State, Timestamp};
 
 /// Where live claims are kept.
@@ -47,6 +47,8 @@ enum Chore {
 pub(crate) struct Stray {
     pub(crate) id: SlotId,
     pub(crate) mark: Fence,
+    /// How often it was sent.
+    pub(crate) tries: u32,
     /// The store's time past which the write cannot land any more.
     pub(crate) not_after: Timestamp,
 }
@@ -225,17 +227,14 @@ impl Stray {
     /// Releases the claim if the store granted it, watching until it cannot land any more.
     ///
     /// The work never started under this mark, so it provably did not happen. A claim that was
-    /// sent more than once may land more than once, so finding it is not the end.
+    /// sent more than once may land more than once: then finding it is not the end.
     async fn taken_back(&self, shared: &Shared) {
         let reach = &shared.reach;
         let mut pause = Pause::default();
         loop {
             let over = match reach.ask(reach.store.get(self.id)).await {
                 Ok(reply) => match reply.value.filter(|found| self.is_ours(found)) {
-                    Some(found) => {
-                        self.release(shared, &found).await;
-                        false
-                    }
+                    Some(found) => self.release(shared, &found).await && self.tries == 1,
                     None => reply.now > self.not_after,
                 },
                 Err(error) => !error.is_transient(),
@@ -258,8 +257,8 @@ impl Stray {
             }
     }
 
-    /// A release that fails, or finds that the record moved, is tried again.
-    async fn release(&self, shared: &Shared, found: &Record) {
+    /// Returns whether it is released; if it failed, or the record moved, look again.
+    async fn release(&self, shared: &Shared, found: &Record) -> bool {
         let reach = &shared.reach;
         let fence = reach.fence(Some(found.fence));
         let released = match found.released(fence) {
@@ -274,11 +273,10 @@ impl Stray {
                 reach.ask(call).await
             }
         };
-        if let Ok(Reply {
-            value: Swap::Done, ..
-        }) = released
-        {
+        let done = released.is_ok_and(|reply| reply.value == Swap::Done);
+        if done {
             shared.room.poke(self.id);
         }
+        done
     }
 }

@@ -16,3 +16,8 @@ mod url;
 
 pub use open::{OpenError, open};
 pub use url::{InvalidUrl, StoreUrl};
+
+/// The examples of the front page, which compile and run.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

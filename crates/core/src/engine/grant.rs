@@ -52,7 +52,7 @@ impl Shared {
         loop {
             let sent = clock.monotonic();
             let not_after = self.reach.not_after();
-            asked.until(not_after);
+            asked.sent(not_after);
             let tried = self.try_claim(arrival.id(), over, &record, not_after);
             match tried.await {
                 Ok(Tried::Granted(at)) => {
@@ -183,20 +183,21 @@ fn is_granted(asked: &Record, found: &Record) -> bool {
 
 impl<'a> Asked<'a> {
     fn new(shared: &'a Arc<Shared>, id: SlotId, mark: Fence) -> Self {
-        let not_after = Timestamp::ZERO;
         Self {
             shared,
             stray: Some(Stray {
                 id,
                 mark,
-                not_after,
+                tries: 0,
+                not_after: Timestamp::ZERO,
             }),
         }
     }
 
     /// The write may land until this time of the store, or until that of an earlier try.
-    fn until(&mut self, not_after: Timestamp) {
+    fn sent(&mut self, not_after: Timestamp) {
         if let Some(stray) = &mut self.stray {
+            stray.tries += 1;
             stray.not_after = stray.not_after.max(not_after);
         }
     }

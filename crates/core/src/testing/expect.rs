@@ -25,7 +25,7 @@ pub trait ExpectLost {
     fn expect_pending(self);
 }
 
-/// What a test expects of [`Engine::run`].
+/// What a test expects of [`Engine::run`](crate::Engine::run).
 pub trait ExpectRun {
     /// Returns the body of a first answer.
     fn expect_first(self) -> String;

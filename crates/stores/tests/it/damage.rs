@@ -7,7 +7,7 @@ use std::sync::Arc;
 use onceward_stores::OpenError;
 use onceward_stores::embedded::{EmbeddedStore, Loss, repair, repair_dry_run};
 
-use crate::image::{Acknowledged, Image, Opened, each, open, present};
+use crate::image::{Acknowledged, Image, Opened, copy, each, open, present, put, scratch};
 
 /// How many bits are flipped, file by file.
 const FLIPS: usize = 400;
@@ -136,4 +136,70 @@ async fn a_journal_cut_by_a_repair_is_told_and_everything_before_it_saved() {
     assert_ne!(repaired.loss(), Loss::Nothing);
     assert_eq!(repaired.records as usize, image.acknowledged.len() - 2);
     fs::remove_dir_all(repaired.original.unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn what_follows_from_the_records_can_be_rebuilt_without_a_loss() {
+    let image = Arc::new(Image::new().await);
+    let lost = [
+        ("FORMAT", Loss::Nothing),
+        ("HEAD", Loss::Possible),
+        ("data/version", Loss::Nothing),
+        ("data/keyspaces/0", Loss::Nothing),
+        ("data/keyspaces/0/current", Loss::Nothing),
+        ("data/keyspaces/1/current", Loss::Nothing),
+        ("data/keyspaces/2", Loss::Nothing),
+        ("data/keyspaces/2/current", Loss::Nothing),
+    ];
+    each(lost, move |(name, loss)| {
+        let image = Arc::clone(&image);
+        async move {
+            let copy = image.copy();
+            let path = copy.path().join(name);
+            match path.is_dir() {
+                true => fs::remove_dir_all(path).unwrap(),
+                false => fs::remove_file(path).unwrap(),
+            }
+            // In vain, and without making it worse.
+            let refused = EmbeddedStore::open(copy.path()).unwrap_err();
+            assert!(
+                matches!(refused, OpenError::Damaged { .. }),
+                "{name}: {refused:?}"
+            );
+            let repaired = repair(copy.path()).unwrap();
+            assert_eq!(repaired.loss(), loss, "{name}: {repaired:?}");
+            let opened = open(copy.path(), &image.acknowledged).await;
+            assert!(matches!(opened, Opened::Whole), "{name}: {opened:?}");
+            fs::remove_dir_all(repaired.original.unwrap()).unwrap();
+        }
+    });
+}
+
+#[tokio::test]
+async fn keyspaces_that_end_at_different_batches_are_refused() {
+    let folder = scratch();
+    let options = EmbeddedStore::at(folder.path()).memtable(32 << 10);
+    let store = options.open().unwrap();
+    let mut acknowledged = Acknowledged::new();
+    put(&store, &mut acknowledged, 0).await;
+    store.close();
+    let older = copy(folder.path());
+    // The records go to a table long before the index does.
+    let store = EmbeddedStore::at(folder.path())
+        .memtable(32 << 10)
+        .open()
+        .unwrap();
+    let tables = folder.path().join("data/keyspaces/1/tables");
+    let mut n = 0;
+    while fs::read_dir(&tables).unwrap().next().is_none() {
+        n += 1;
+        put(&store, &mut acknowledged, 5 * n + 4).await;
+    }
+    store.close();
+    for name in ["HEAD", "data/0.jnl"] {
+        fs::copy(older.path().join(name), folder.path().join(name)).unwrap();
+    }
+    let refused = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("end at batches"), "{refused}");
 }
