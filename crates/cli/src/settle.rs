@@ -50,6 +50,14 @@ pub(crate) struct Args {
     store: store::Args,
 }
 
+/// How to settle whatever is to be settled.
+#[derive(Debug)]
+struct Settling {
+    resolution: Resolution,
+    by: By,
+    dry_run: bool,
+}
+
 /// What was settled, or would be.
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -93,14 +101,6 @@ impl Args {
             answer.print(self.json, console)
         })
     }
-}
-
-/// How to settle whatever is to be settled.
-#[derive(Debug)]
-struct Settling {
-    resolution: Resolution,
-    by: By,
-    dry_run: bool,
 }
 
 // === impl Settling ===

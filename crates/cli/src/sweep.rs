@@ -19,8 +19,8 @@ use crate::{
 
 /// Remove what has expired, and mark lapsed claims unknown
 ///
-/// A service does this as it runs; by hand it makes room in a store that has stood still. Nothing is
-/// removed before its time.
+/// A service does this as it runs; by hand it makes room in a store that has stood still. Nothing
+/// is removed before its time.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLE)]
 pub(crate) struct Args {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Run, deployment::Deployment};
+use crate::{Run, deployment::Deployment, shell::abandoned_pipe};
 
 /// The objects that a run printed, one per line.
 fn objects(run: &Run) -> Vec<Value> {
@@ -119,6 +119,15 @@ fn pages_follow_each_other_to_the_end() {
         after = format!("--after {}", rest.trim());
     }
     assert_eq!(seen, wanted);
+}
+
+#[test]
+fn reader_who_leaves_early_is_no_failure() {
+    let deployment = Deployment::with_records();
+    for line in ["list", "list --json"] {
+        let left = Run::of(deployment.command(line).stdout(abandoned_pipe()));
+        assert_eq!((left.status, left.stderr.as_str()), (Some(0), ""), "{line}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{fs::File, io};
 use crate::{Run, STARTING, onceward, run};
 
 /// Returns a pipe's writing end whose reader has left.
-fn abandoned_pipe() -> io::PipeWriter {
+pub(crate) fn abandoned_pipe() -> io::PipeWriter {
     // A process that is started meanwhile would be a reader as well.
     let _none = STARTING.write();
     let (reader, writer) = io::pipe().expect("a pipe can be made");
@@ -17,7 +17,11 @@ fn abandoned_pipe() -> io::PipeWriter {
 fn help_lists_the_commands() {
     let help = run("--help");
     let text = help.expect_done();
-    assert!(text.contains("plan"), "{text}");
+    for command in [
+        "list", "inspect", "resolve", "release", "sweep", "repair", "plan",
+    ] {
+        assert!(text.contains(&format!("\n  {command} ")), "{text}");
+    }
     assert!(text.contains("0 done, 1 no, 2 failed"), "{text}");
     assert_eq!(help.stderr, "");
 }

@@ -238,7 +238,8 @@ impl Resolution {
 impl Found {
     /// Whether nobody knows if the work happened.
     pub fn is_unsettled(&self) -> bool {
-        self.record.state.name() == StateName::Unknown || self.record.has_lapsed(self.now)
+        let unknown = self.record.state.name() == StateName::Unknown;
+        (unknown && !self.record.has_expired(self.now)) || self.record.has_lapsed(self.now)
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Lineage<'a> {
     pub(super) stray_effects: Vec<&'a LedgerRow>,
     /// Places in the order in which they have surely begun.
     by_begun: Vec<usize>,
+    /// The first instant at which any from here on, in that order, can have begun.
+    asked_from: Vec<u64>,
     by_mark: HashMap<Fence, Fence>,
     /// Whether what tells nothing about itself can only belong to the one generation there is.
     only: bool,
@@ -35,6 +37,7 @@ impl<'a> Lineage<'a> {
             all,
             stray_effects: Vec::new(),
             by_begun: Vec::new(),
+            asked_from: Vec::new(),
             by_mark,
             only: false,
             black_box: expect.black_box,
@@ -51,8 +54,7 @@ impl<'a> Lineage<'a> {
             generation.settle(expect);
         }
         this.find_successors();
-        this.by_begun = (0..this.all.len()).collect();
-        this.by_begun.sort_by_key(|at| this.all[*at].begun);
+        this.sort_by_begun();
         this
     }
 
@@ -93,6 +95,32 @@ impl<'a> Lineage<'a> {
             .partition_point(|at| self.all[*at].begun < from);
         let latest = &self.all[self.by_begun[after.checked_sub(1)?]];
         latest.owns(from, to).then_some(latest)
+    }
+
+    /// Returns the generations that may have held the slot at some instant of an operation.
+    pub(super) fn holders(&self, from: u64, to: u64) -> impl Iterator<Item = &Generation<'a>> {
+        let of = |at: &usize| &self.all[*at];
+        let start = self.by_begun.partition_point(|at| of(at).begun < from);
+        // What follows an earlier one has begun before what follows a later one.
+        let earlier = self.by_begun[..start].iter().rev().map(of);
+        let earlier = earlier.take_while(move |it| it.superseded >= from);
+        let later = self.by_begun[start..].iter().zip(&self.asked_from[start..]);
+        let later = later
+            .take_while(move |(_, asked)| **asked <= to)
+            .map(move |(at, _)| of(at));
+        earlier.chain(later).filter(move |it| it.asked <= to)
+    }
+
+    fn sort_by_begun(&mut self) {
+        self.by_begun = (0..self.all.len()).collect();
+        self.by_begun.sort_by_key(|at| self.all[*at].begun);
+        let mut asked = u64::MAX;
+        let from_back = self.by_begun.iter().rev().map(|at| {
+            asked = asked.min(self.all[*at].asked);
+            asked
+        });
+        self.asked_from = from_back.collect();
+        self.asked_from.reverse();
     }
 
     fn add_effects(&mut self, log: &'a SlotLog<'a>) {

@@ -148,6 +148,15 @@ fn a_slot_with_too_many_operations_is_left_out_of_the_search() {
 }
 
 #[test]
+fn many_unanswered_claims_do_not_stop_the_search() {
+    let claims: String = (0..50).map(|at| format!("{at}- claim pay\n")).collect();
+    let script = format!("{claims} 60-61 get -> unknown\n 70 end open");
+    let opinion = wgl::search(&History::script(&script).unwrap()).unwrap();
+
+    assert_eq!((opinion.refused.len(), opinion.skipped), (1, 0));
+}
+
+#[test]
 fn a_script_names_its_bad_line() {
     let error = History::script("1-2 claim pay -> granted 1\n3-4 dance").unwrap_err();
 

@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use onceward::store::{Error, Insert};
-use onceward::testing::records;
+use onceward::testing::{ManualClock, records};
 use onceward::{State, Store, Timestamp};
 use onceward_stores::embedded::{Disk, EmbeddedStore, Room};
 
@@ -44,6 +45,11 @@ fn fail_if(told: &AtomicBool) -> io::Result<()> {
 
 /// Asks until the store is open again.
 async fn put_again(store: &EmbeddedStore, name: &str) -> Insert {
+    let again = tokio::time::timeout(Duration::from_secs(60), put_until_it_is(store, name));
+    again.await.expect("the store is open again")
+}
+
+async fn put_until_it_is(store: &EmbeddedStore, name: &str) -> Insert {
     let record = records::completed(records::LONG);
     loop {
         match store
@@ -98,22 +104,25 @@ async fn a_failed_batch_is_answered_with_an_error_and_everything_acknowledged_st
 async fn a_claim_is_still_swept_after_the_store_was_opened_again_under_it() {
     let folder = scratch();
     let disk = Arc::new(BadDisk::default());
+    let clock = Arc::new(ManualClock::new());
     let store = EmbeddedStore::at(folder.path())
+        .clock(clock.clone())
         .disk(disk.clone())
         .open()
         .unwrap();
     let slot = records::slot("held");
-    let claim = records::claimed(records::SHORT);
+    let claim = records::claimed(records::LONG);
     store.insert(slot, &claim, Timestamp::NEVER).await.unwrap();
     disk.before.store(true, Ordering::SeqCst);
     assert_eq!(put_again(&store, "next").await, Insert::Done);
-    let lapsed = loop {
-        let swept = store.sweep(Timestamp::NEVER, 10).await.unwrap().value;
-        match swept.lapsed.is_empty() {
-            true => tokio::task::yield_now().await,
-            false => break swept.lapsed,
-        }
-    };
+    clock.advance(records::LONG + records::SHORT);
+    let lapsed = store
+        .sweep(Timestamp::NEVER, 10)
+        .await
+        .unwrap()
+        .value
+        .lapsed;
+    assert_eq!(lapsed.len(), 1);
     assert_eq!(lapsed[0].0, slot);
     assert!(matches!(lapsed[0].1.state, State::Claimed(_)));
 }

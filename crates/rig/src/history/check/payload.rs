@@ -1,9 +1,15 @@
 //! C8: a key is bound to its payload: another one mismatches, the same one does not.
 
+use std::collections::BTreeMap;
+
 use super::{Case, Check, Report};
 use crate::history::{Answer, Verb, generation::Generation, op::Op};
 
+/// Payloads, and when each was first asked for.
+type Unseen<'a> = BTreeMap<Option<&'a str>, u64>;
+
 pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
+    let unseen = unseen(case);
     let claims = case
         .log
         .ops
@@ -11,7 +17,7 @@ pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
         .filter(|op| op.verb() == Verb::Claim && op.is_ok());
     for op in claims {
         let what = match op.answer() {
-            Some(Answer::Mismatch) => groundless(case, op),
+            Some(Answer::Mismatch) => groundless(case, op, &unseen),
             Some(_) => unnoticed(case, op),
             None => None,
         };
@@ -49,26 +55,38 @@ fn unnoticed(case: &Case<'_>, op: &Op<'_>) -> Option<String> {
 }
 
 /// Finds a mismatch where there was no other payload to mismatch with.
-fn groundless(case: &Case<'_>, op: &Op<'_>) -> Option<String> {
+fn groundless(case: &Case<'_>, op: &Op<'_>, unseen: &Unseen<'_>) -> Option<String> {
     let fingerprint = op.fingerprint()?;
     let other = |it: Option<&str>| it.is_none_or(|it| it != fingerprint);
-    let mut held = case.lineage.all.iter().filter(|it| may_hold(it, op));
-    let mut unseen = case
-        .log
-        .ops
+    let claimed = unseen
         .iter()
-        .filter(|it| it.may_be_grant() && it.is_info());
-    let claimed = unseen.any(|it| other(it.fingerprint()) && it.from() <= op.to());
+        .any(|(it, from)| other(*it) && *from <= op.to());
+    let mut held = case
+        .lineage
+        .holders(op.from(), op.to())
+        .filter(|it| may_hold(it, op));
     (!claimed && !held.any(|it| other(it.fingerprint())))
         .then(|| format!("{op} mismatched with no other payload than its own `{fingerprint}`"))
 }
 
-/// Whether a generation may have held the slot at some instant of an operation.
+/// Whether a generation was there, and not released before an operation was asked.
 fn may_hold(generation: &Generation<'_>, op: &Op<'_>) -> bool {
-    let released = generation
-        .releases
-        .iter()
-        .any(|release| release.is_ok() && release.to() < op.from());
+    let released = |release: &&Op<'_>| release.is_ok() && release.to() < op.from();
     let there = generation.begun < u64::MAX || !generation.claims.is_empty();
-    there && generation.asked <= op.to() && generation.superseded >= op.from() && !released
+    there && !generation.releases.iter().any(released)
+}
+
+/// Returns the payloads that unanswered claims brought, and when each was first asked for.
+fn unseen<'a>(case: &Case<'a>) -> Unseen<'a> {
+    let mut unseen = Unseen::new();
+    for op in case
+        .log
+        .ops
+        .iter()
+        .filter(|op| op.may_be_grant() && op.is_info())
+    {
+        // In the order they were asked, so that the first is the one that stays.
+        unseen.entry(op.told_fingerprint()).or_insert(op.from());
+    }
+    unseen
 }

@@ -43,6 +43,13 @@ bad! {
         7-8   complete 4 receipt
         9     end completed receipt of 4";
 
+    C4 refused an_earlier_settlement_does_not_excuse_a_later_loss: "
+        1-2   claim pay -> granted 1
+        3-4   abandon 1
+        5-6   resolve open
+        7-8   claim pay -> granted 7
+        9     end absent";
+
     C4 refused the_old_holder_is_back_after_a_take_over: "
         1-2   claim pay keyed -> granted 1
         3-4   claim pay keyed -> granted 2 of 1

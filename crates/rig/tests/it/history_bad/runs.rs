@@ -105,6 +105,11 @@ bad! {
         3-4   claim pay -> granted 3
         9     end claimed 3 of 3";
 
+    C10 refused an_answer_is_given_before_any_claim: "
+        1-2   claim pay -> replayed receipt
+        3-4   claim pay -> granted 3
+        9     end claimed 3 of 3";
+
     C10 refused a_read_finds_a_claim_that_nobody_made: "
         1-2   get -> unknown 7 of 7
         9     end unknown 7 of 7";

@@ -153,6 +153,16 @@ good! {
         9     end claimed 5 of 5
         9     end unknown 1 @t/other";
 
+    of_two_nameless_claims_either_may_have_been_the_first: "
+        1-    claim pay keyed                  # lands as 2
+        3-    resolve open
+        4-5   claim pay keyed -> granted 4
+        6-    claim pay keyed                  # lands as 7
+        8-9   get -> claimed 7 of 4
+        12    effect 2 receipt of 2
+        13-14 get -> claimed 7 of 4
+        15    end claimed 7 of 4";
+
     an_unknown_record_may_expire_where_the_route_says_so: "
         expect unknown-retention 10
         1-2   claim pay -> granted 1
