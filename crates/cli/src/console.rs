@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, ErrorKind, Write as _},
+    io::{self, ErrorKind, IsTerminal as _, Write as _},
 };
 
 use serde::Serialize;
@@ -42,6 +42,19 @@ impl Console {
     /// Talk that cannot be delivered is dropped: the exit status still tells how things went.
     pub(crate) fn say(&self, line: impl fmt::Display) {
         let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    /// Whether somebody is there who can be asked.
+    pub(crate) fn is_dialogue(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question that only `y` or `yes` affirms.
+    pub(crate) fn confirms(&self, question: impl fmt::Display) -> bool {
+        let _ = write!(io::stderr().lock(), "{question} [y/N] ");
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// Warns on stderr about an answer that is given all the same.

@@ -80,9 +80,14 @@ impl Args {
         };
         let repaired =
             repaired.map_err(|error| Failure::new(trouble::in_one_line(&error), error.hint()))?;
-        match self.json {
-            true => console.json(&Answer::of(&repaired, self.dry_run))?,
-            false => console.data(table(&repaired))?,
+        let told = match self.json {
+            true => console.json(&Answer::of(&repaired, self.dry_run)),
+            false => console.data(table(&repaired)),
+        };
+        // A reader who has seen enough of the list must not make a loss look like none.
+        match told {
+            Ok(()) | Err(Failure::ReaderGone) => {}
+            Err(failure) => return Err(failure),
         }
         if has_lost_secret(&repaired) {
             console.warn(

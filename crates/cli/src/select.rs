@@ -70,7 +70,7 @@ pub(crate) enum Name {
 }
 
 /// A filter whose times are still relative. Without any part everything passes.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sieve {
     filter: Filter,
     older_than: Option<Duration>,

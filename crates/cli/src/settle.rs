@@ -42,6 +42,12 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
+    /// Settle by a filter without asking first
+    ///
+    /// Asked is only who sits at a terminal: a script gets what it says.
+    #[arg(long)]
+    yes: bool,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -96,7 +102,12 @@ impl Args {
             let engine = self.store.open().await?;
             let answer = match which {
                 Which::One(name) => settling.one(&engine, &name).await?,
-                Which::Passing(sieve) => settling.all(&engine, sieve).await?,
+                Which::Passing(sieve) => {
+                    if !self.yes && !settling.is_meant(&engine, &sieve, console).await? {
+                        return Ok(Exit::No);
+                    }
+                    settling.all(&engine, sieve).await?
+                }
             };
             answer.print(self.json, console)
         })
@@ -130,6 +141,28 @@ impl Settling {
         let resolution = self.resolution.clone();
         let settled = engine.resolve(found.slot, resolution, &self.by).await;
         settled.map_err(|error| not_settled(&error))
+    }
+
+    /// Asks whoever sits at a terminal whether so many records are meant: a key that was left
+    /// out turns one record into all of an operation, and what is settled stays settled.
+    async fn is_meant(
+        &self,
+        engine: &Engine,
+        sieve: &Sieve,
+        console: &Console,
+    ) -> Result<bool, Failure> {
+        if self.dry_run || !console.is_dialogue() {
+            return Ok(true);
+        }
+        let filter = sieve.clone().filter(engine).await?;
+        let found = engine.resolve_all(&filter, &self.resolution, &self.by, true);
+        let count = found
+            .await
+            .map_err(|error| not_settled(&error))?
+            .slots
+            .len();
+        let how = self.answer([], 0).settled_as;
+        Ok(count == 0 || console.confirms(format_args!("settle {count} records as {how}?")))
     }
 
     /// Settles every record that passes and can be settled.

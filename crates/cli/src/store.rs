@@ -111,7 +111,9 @@ fn refuse_absent(path: &Path) -> Result<(), Failure> {
                 "name the folder that the service uses, with --store embedded:PATH",
             ));
         }
-        Ok(_) => !SIGNS.iter().any(|name| path.join(name).exists()),
+        Ok(_) => !SIGNS
+            .iter()
+            .any(|name| path.join(name).try_exists().unwrap_or(true)),
     };
     if !absent {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Histories: a run written down, and the judge that reads it.
 //!
 //! A [`History`] holds what every process asked and was answered, which effects the service behind
-//! accepted, and how every slot ended. [`check`] says whether the promise was kept, by twelve
+//! accepted, and how every slot ended. [`check()`] says whether the promise was kept, by twelve
 //! rules ([`Check`]) in time linear in the events. [`wgl`] is a second opinion on short ones,
 //! which knows nothing of those rules: it looks for an order in which a plain slot could have
 //! given the same answers.

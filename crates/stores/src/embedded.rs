@@ -169,6 +169,7 @@ impl EmbeddedStore {
             batch: Default::default(),
             waiting: Vec::new(),
             sweeps: Default::default(),
+            answered: 0,
         };
         let reader = Reader::start("onceward-reader", Arc::clone(&shared)).map_err(no_thread)?;
         let lister = Reader::start("onceward-lister", Arc::clone(&shared)).map_err(no_thread)?;

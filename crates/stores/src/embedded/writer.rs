@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use onceward::store::Error;
 use onceward::{BoxError, Fence, SlotId, Timestamp};
@@ -79,6 +80,8 @@ pub(super) struct Writer {
     /// Those who hear of the batch once it is durable.
     pub(super) waiting: Vec<Waiting>,
     pub(super) sweeps: VecDeque<Sweep>,
+    /// How many callers the last batch answered.
+    pub(super) answered: usize,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,8 @@ impl Writer {
     /// How many asks one batch takes, and how many bytes of records.
     const ASKS_MAX: usize = 1024;
     const BYTES_MAX: usize = 8 << 20;
+    /// How often to look in vain for somebody who is expected: some microseconds.
+    const PATIENCE: usize = 16;
 
     /// Writes until the store is closed.
     pub(super) fn run(mut self) {
@@ -132,15 +137,7 @@ impl Writer {
         let base = base.as_ref().ok_or("the store is not open")?;
         // Before anything is stamped, for it may take a while.
         base.wait_for_room()?;
-        let mut next = first;
-        let mut taken = 0;
-        while let Some(ask) = next {
-            self.take(base, ask);
-            taken += 1;
-            // Counted whether they write or not, so that nobody waits behind those who do not.
-            let has_room = taken < Self::ASKS_MAX && self.batch.bytes() < Self::BYTES_MAX;
-            next = has_room.then(|| self.asks.try_recv().ok()).flatten();
-        }
+        self.gather(base, first);
         let cursor = self.step_sweep(base);
         if !self.batch.is_empty() {
             self.commit(base)?;
@@ -151,6 +148,33 @@ impl Writer {
             self.keeper.hurry();
         }
         Ok(())
+    }
+
+    /// Takes what is waiting.
+    ///
+    /// Those who were answered with the last batch are about to ask again, so as many are waited
+    /// for, as long as they keep coming: the sync they share is worth far more than the moment.
+    /// A lone caller is never held up.
+    fn gather(&mut self, base: &Base, first: Option<Ask>) {
+        let mut next = first;
+        let mut taken = 0;
+        let mut patience = Self::PATIENCE;
+        // Counted whether they write or not, so that nobody waits behind those who do not.
+        while taken < Self::ASKS_MAX && self.batch.bytes() < Self::BYTES_MAX {
+            match next {
+                Some(ask) => {
+                    self.take(base, ask);
+                    taken += 1;
+                    patience = Self::PATIENCE;
+                }
+                None if taken < self.answered && patience > 0 => {
+                    patience -= 1;
+                    thread::yield_now();
+                }
+                None => break,
+            }
+            next = self.asks.try_recv().ok();
+        }
     }
 
     fn take(&mut self, base: &Base, ask: Ask) {
@@ -269,6 +293,7 @@ impl Writer {
     /// Tells those who waited, and those who watch.
     fn answer(&mut self) {
         let shared = &*self.shared;
+        self.answered = self.waiting.len();
         for waiting in self.waiting.drain(..) {
             let Waiting {
                 slot,

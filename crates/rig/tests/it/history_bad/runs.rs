@@ -64,6 +64,12 @@ bad! {
         1-3   claim pay @b/k -> granted 1
         9     end claimed 1 @b/k";
 
+    C9 blind an_effect_is_executed_under_another_tenants_claim: "
+        1-2   claim pay @a/k -> granted 1
+        3     effect 1 receipt @b/k
+        9     end claimed 1 @a/k
+        9     end absent @b/k";
+
     C9 refused an_answer_carries_another_tenants_generation: "
         1-2   claim pay @a/k -> granted 1
         1-6   claim pay @b/k -> granted 3
