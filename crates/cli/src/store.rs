@@ -95,8 +95,9 @@ impl Args {
 ///
 /// Asking the engine for its secret would make one, and an operator's look must not.
 pub(crate) async fn is_used(engine: &Engine) -> Result<bool, Failure> {
-    let found = engine.inspect(SlotId::RESERVED).await;
-    Ok(found.map_err(|error| trouble::of(&error))?.is_some())
+    let found = engine.store().get(SlotId::RESERVED).await;
+    let found = found.map_err(|error| trouble::of(&error.into()))?;
+    Ok(found.value.is_some())
 }
 
 /// Refuses a folder in which opening would make a new store.

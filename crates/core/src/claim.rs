@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::clock::micros;
+use crate::clock::{GuardedClock, micros};
 use crate::engine::Shared;
 use crate::protocol::Arrival;
 use crate::record::Point;
-use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId, Timestamp};
+use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId};
 
 mod end;
 mod write;
@@ -62,8 +62,8 @@ pub(crate) struct Holding {
     /// The record as we last wrote it. Whoever writes holds the lock: renewals, points and the
     /// end go one after the other.
     pub(crate) record: AsyncMutex<Box<Record>>,
-    /// When the lease lapses as far as we know, on our monotonic clock from before each write.
-    deadline: AtomicU64,
+    /// When the lease last started anew, on our monotonic clock from before that write.
+    renewed: AtomicU64,
     /// How the claim is to end, once that is said.
     end: OnceLock<End>,
     /// Somebody else has the slot, or callers were told that nobody knows: nothing is renewed any
@@ -76,6 +76,10 @@ pub(crate) struct Holding {
     /// A recovery point was, or may have been, recorded.
     pointed: AtomicBool,
 }
+
+/// The right to renew a claim. It is given back even by a task that dies with its runtime.
+#[derive(Debug)]
+pub(crate) struct Renewing(Arc<Holding>);
 
 /// A recovery point could not be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -224,7 +228,6 @@ impl Holding {
         record: Box<Record>,
         sent: Duration,
     ) -> Arc<Self> {
-        let lease = arrival.policy().lease;
         Arc::new(Self {
             shared,
             arrival,
@@ -232,7 +235,7 @@ impl Holding {
             attempt: record.attempt,
             resumed: record.point.clone(),
             record: AsyncMutex::new(record),
-            deadline: AtomicU64::new(micros(sent).saturating_add(micros(lease))),
+            renewed: AtomicU64::new(micros(sent)),
             end: OnceLock::new(),
             lost: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -255,8 +258,11 @@ impl Holding {
         self.attempt == 1 && self.resumed.is_none() && !self.pointed.load(Ordering::Relaxed)
     }
 
+    /// A tenth of the lease is left out: a store's guarded clock may run that much faster than
+    /// ours while it works off a step.
     pub(crate) fn is_held(&self) -> bool {
-        self.is_live() && self.now() < self.deadline.load(Ordering::Relaxed)
+        let lease = micros(self.lease());
+        self.is_live() && self.age() < lease - lease / GuardedClock::CATCH_UP
     }
 
     /// Whether there is something to renew, as far as we know.
@@ -268,19 +274,15 @@ impl Holding {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Whether two thirds of the lease are left, or less: time to renew.
+    /// Whether a third of the lease is over: time to renew.
     pub(crate) fn wants_renewal(&self) -> bool {
-        let third = micros(self.lease()) / 3;
-        let left = self
-            .deadline
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.now());
-        self.is_live() && left <= 2 * third
+        self.is_live() && self.age() >= micros(self.lease()) / 3
     }
 
     /// Claims the right to renew, which one task at a time has.
-    pub(crate) fn start_renewing(&self) -> bool {
-        self.wants_renewal() && !self.renewing.swap(true, Ordering::Relaxed)
+    pub(crate) fn start_renewing(self: &Arc<Self>) -> Option<Renewing> {
+        let won = self.wants_renewal() && !self.renewing.swap(true, Ordering::Relaxed);
+        won.then(|| Renewing(self.clone()))
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -291,9 +293,14 @@ impl Holding {
         micros(self.shared.reach.clock.monotonic())
     }
 
-    fn extend_deadline(&self, sent: u64) {
-        let deadline = sent.saturating_add(micros(self.lease()));
-        self.deadline.fetch_max(deadline, Ordering::Relaxed);
+    /// How long ago the lease last started anew, in microseconds.
+    fn age(&self) -> u64 {
+        self.now()
+            .saturating_sub(self.renewed.load(Ordering::Relaxed))
+    }
+
+    fn renewed_at(&self, sent: u64) {
+        self.renewed.fetch_max(sent, Ordering::Relaxed);
     }
 
     fn set_lost(&self) {
@@ -316,7 +323,17 @@ impl fmt::Debug for Holding {
     }
 }
 
-/// When a stamp is known, tells how long the record lives from it.
-pub(crate) fn expiry(written: Timestamp, retention: Duration) -> Timestamp {
-    written + retention
+// === impl Renewing ===
+
+impl Renewing {
+    /// Starts the lease anew.
+    pub(crate) async fn renew(self) {
+        self.0.renew().await;
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        self.0.renewing.store(false, Ordering::Relaxed);
+    }
 }

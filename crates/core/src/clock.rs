@@ -138,7 +138,7 @@ impl GuardedClock {
 
     const LOOK_EVERY: u64 = 100_000;
     /// Guarded time runs at most this fraction faster than monotonic time.
-    const CATCH_UP: u64 = 10;
+    pub(crate) const CATCH_UP: u64 = 10;
 
     /// Returns a guarded clock that starts at the time of day, or at `floor` where that is later:
     /// a store passes the last moment it has on record.

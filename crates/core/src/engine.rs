@@ -69,7 +69,7 @@ pub enum Error {
     WrongSecret,
 
     /// The store was first used with a secret from outside, and none was given.
-    #[error("this store was first used with a secret of its own: give the same one again")]
+    #[error("this store was first used with a secret from outside: give the same one again")]
     NoSecret,
 
     /// The engine is shutting down.
@@ -282,6 +282,8 @@ impl Engine {
             match Verdict::of(step, arrival.id(), news.now) {
                 Ok(Verdict::Busy(_)) => {}
                 Ok(verdict) => return Ok(Some(verdict)),
+                // A process that ends takes over nothing.
+                Err(_) if self.shared.tasks.is_closed() => return Err(Error::Closing),
                 // There is something to do, and one waiter does it; the others wait for it.
                 Err(_) if seat.is_elected(&news) => {
                     let settled = self.settle(arrival, news.record, news.now).await?;

@@ -23,6 +23,8 @@ use crate::{Fence, Record, SlotId, State, Timestamp};
 pub(crate) struct Keeper {
     shards: Box<[Mutex<Slab<Arc<Holding>>>]>,
     chores: Mutex<Vec<Chore>>,
+    /// Held once more by each stray that is looked after.
+    strays: Arc<()>,
     wake: Arc<Notify>,
     /// The task is there.
     started: AtomicBool,
@@ -39,7 +41,8 @@ struct Tending(Weak<Shared>);
 #[derive(Debug)]
 enum Chore {
     Finish(Arc<Holding>, usize),
-    TakeBack(Stray),
+    /// The second is one of as many as there are strays.
+    TakeBack(Stray, Arc<()>),
 }
 
 /// A claim that was asked for, and nobody knows whether the store granted it.
@@ -59,11 +62,15 @@ impl Keeper {
     const SHARDS: usize = 16;
     const PACE_MAX: Duration = Duration::from_secs(1);
     const PACE_MIN: Duration = Duration::from_millis(5);
+    /// How many strays are looked after. In an outage every arrival leaves one, and watching them
+    /// all would trample a store that is coming back; one more is left to lapse.
+    const STRAYS_MAX: usize = 1_000;
 
     pub(crate) fn new() -> Self {
         Self {
             shards: (0..Self::SHARDS).map(|_| Mutex::default()).collect(),
             chores: Mutex::default(),
+            strays: Arc::default(),
             wake: Arc::default(),
             started: AtomicBool::new(false),
             idle: AtomicBool::new(false),
@@ -98,7 +105,12 @@ impl Keeper {
 
     /// Takes back a claim that nobody learned of.
     pub(crate) fn take_back(&self, shared: &Arc<Shared>, stray: Stray) {
-        self.take_on(shared, Chore::TakeBack(stray));
+        let watched = self.strays.clone();
+        if Arc::strong_count(&watched) > Self::STRAYS_MAX {
+            tracing::warn!(slot = ?stray.id, "a claim that nobody learned of is left to lapse");
+            return;
+        }
+        self.take_on(shared, Chore::TakeBack(stray, watched));
     }
 
     /// Whether there is nothing to look after.
@@ -162,9 +174,8 @@ impl Keeper {
             for (_, holding) in shard.lock().iter() {
                 any = true;
                 pace = pace.min(Self::pace(holding));
-                if holding.start_renewing() {
-                    let holding = holding.clone();
-                    shared.tasks.spawn(async move { holding.renew().await });
+                if let Some(renewing) = holding.start_renewing() {
+                    shared.tasks.spawn(renewing.renew());
                 }
             }
         }
@@ -216,7 +227,7 @@ impl Chore {
                 }
                 shared.keeper.forget(&holding, place);
             }
-            Self::TakeBack(stray) => stray.taken_back(&shared).await,
+            Self::TakeBack(stray, _watched) => stray.taken_back(&shared).await,
         }
     }
 }
@@ -235,7 +246,7 @@ impl Stray {
             let over = match reach.ask(reach.store.get(self.id)).await {
                 Ok(reply) => match reply.value.filter(|found| self.is_ours(found)) {
                     Some(found) => self.release(shared, &found).await && self.tries == 1,
-                    None => reply.now > self.not_after,
+                    None => reply.now > self.not_after || self.not_after == Timestamp::NEVER,
                 },
                 Err(error) => !error.is_transient(),
             };

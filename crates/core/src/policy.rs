@@ -27,6 +27,7 @@ pub enum Effect {
 
 /// What a duplicate gets while the first is still running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum OnBusy {
     /// It waits for the outcome, this long at the most.
     Wait(Duration),

@@ -32,7 +32,7 @@ pub(crate) struct Reach {
 struct StoreTime {
     /// The latest time any reply carried, in microseconds.
     latest: AtomicU64,
-    /// The store's time less our monotonic time at the last reply, in microseconds.
+    /// The store's time less our monotonic time, in microseconds, by the quickest reply.
     offset: AtomicI64,
 }
 
@@ -55,7 +55,7 @@ impl Reach {
             meters: StoreMeters::new(store.kind()),
             time: StoreTime {
                 latest: AtomicU64::new(0),
-                offset: AtomicI64::new(0),
+                offset: AtomicI64::new(i64::MIN),
             },
             store,
             clock,
@@ -111,7 +111,8 @@ impl Reach {
     fn learn(&self, now: Timestamp) {
         let monotonic = micros(self.clock.monotonic());
         let offset = now.as_micros() as i64 - monotonic as i64;
-        self.time.offset.store(offset, Ordering::Relaxed);
+        // A reply that took long tells too early a time, so the latest idea counts.
+        self.time.offset.fetch_max(offset, Ordering::Relaxed);
         if now > self.latest() {
             self.time
                 .latest

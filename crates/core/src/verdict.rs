@@ -27,7 +27,7 @@ pub enum Verdict {
 pub struct Replay {
     /// What the first caller got.
     pub outcome: Outcome,
-    /// When the work ended, by the store's clock.
+    /// When the outcome was stored, or an operator last extended it, by the store's clock.
     pub completed: Timestamp,
     /// When the outcome is forgotten, by the store's clock.
     pub expires: Timestamp,

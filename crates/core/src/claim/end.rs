@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::Counter;
+
+use super::Holding;
 use super::write::Wrote;
-use super::{Holding, expiry};
 use crate::protocol::decide;
 use crate::reach::{Answered, within};
 use crate::store;
@@ -87,14 +89,19 @@ impl Holding {
     pub(crate) async fn finish(&self) -> Result<Ended, EndError> {
         let end = self.end.get().expect("the end of the claim is planned");
         let mut pause = Pause::default();
-        let mut own = self.record.lock().await;
         loop {
-            match self.try_finish(&mut own, end).await {
+            // Between two tries the claim may be renewed: what is too large or too slow for a
+            // store in trouble must not make a lease lapse that small writes could keep.
+            let mut own = self.record.lock().await;
+            let tried = self.try_finish(&mut own, end).await;
+            drop(own);
+            match tried {
                 Err(error) if error.is_transient() => {
                     tracing::warn!(slot = ?self.arrival.id(), %error, "end of claim not stored yet");
                     pause.take().await;
                 }
                 Err(error) => {
+                    tracing::error!(slot = ?self.arrival.id(), ?end, %error, "end of claim is lost");
                     self.set_over();
                     return Err(EndError::Store(error));
                 }
@@ -119,21 +126,27 @@ impl Holding {
                     Some(own.completed(outcome.clone(), *retention, fence))
                 });
                 Ok(match wrote.await? {
-                    Wrote::Done(at) => Ok(self.kept(outcome, expiry(at, *retention))),
+                    Wrote::Done(at) => Ok(self.kept(outcome, at + *retention)),
                     Wrote::Moved(found, now) => self.overtaken(outcome, found.as_deref(), now),
                 })
             }
             End::Release => {
-                let wrote = self.write(own, Record::released).await?;
-                meters.released.increment(1);
-                Ok(self.settled(wrote))
+                let generation = own.generation;
+                Ok(match self.write(own, Record::released).await? {
+                    // Our own release, applied earlier: an open record has no mark to tell.
+                    Wrote::Moved(Some(found), _)
+                        if found.state == State::Open && found.generation == generation =>
+                    {
+                        self.settled(Wrote::Moved(None, found.written), &meters.released)
+                    }
+                    wrote => self.settled(wrote, &meters.released),
+                })
             }
             End::Abandon(reason) => {
                 let wrote = self
                     .write(own, |own, fence| Some(own.unsettled(reason.clone(), fence)))
                     .await?;
-                meters.abandoned.increment(1);
-                Ok(self.settled(wrote))
+                Ok(self.settled(wrote, &meters.abandoned))
             }
         }
     }
@@ -171,9 +184,12 @@ impl Holding {
 
     /// A release or an abandonment that finds another record has nothing left to say, unless
     /// somebody took the claim away.
-    fn settled(&self, wrote: Wrote) -> Result<Ended, EndError> {
+    fn settled(&self, wrote: Wrote, count: &Counter) -> Result<Ended, EndError> {
         match wrote {
-            Wrote::Done(_) | Wrote::Moved(None, _) => Ok(Ended::Settled),
+            Wrote::Done(_) | Wrote::Moved(None, _) => {
+                count.increment(1);
+                Ok(Ended::Settled)
+            }
             Wrote::Moved(Some(found), now) => Err(self.lost(Some(&found), now)),
         }
     }

@@ -23,12 +23,7 @@ impl Holding {
     /// Starts the lease anew.
     ///
     /// A failed renewal is not retried here: the keeper comes back long before the lease lapses.
-    pub(crate) async fn renew(&self) {
-        self.try_renew().await;
-        self.renewing.store(false, Ordering::Relaxed);
-    }
-
-    async fn try_renew(&self) {
+    pub(super) async fn renew(&self) {
         let mut record = self.record.lock().await;
         // Meanwhile it may have ended, or another write may have started the lease anew.
         if !self.wants_renewal() {
@@ -41,7 +36,7 @@ impl Holding {
         let third = self.lease() / 3;
         match within(third, &*self.shared.reach.clock, write).await {
             Answered::AtOnce(Ok(wrote)) | Answered::After(_, Ok(wrote)) => match wrote {
-                Wrote::Done(_) => self.extend_deadline(sent),
+                Wrote::Done(_) => self.renewed_at(sent),
                 Wrote::Moved(..) => {
                     tracing::warn!(slot = ?self.arrival.id(), "claim lost while the work goes on");
                     self.set_lost();
@@ -79,7 +74,7 @@ impl Holding {
             .await?;
         match wrote {
             Wrote::Done(_) => {
-                self.extend_deadline(sent);
+                self.renewed_at(sent);
                 Ok(())
             }
             Wrote::Moved(..) => {

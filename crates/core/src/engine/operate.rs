@@ -72,6 +72,10 @@ pub enum NotSettled {
         state: StateName,
     },
 
+    /// The record is kept longer than that already: shortening would let the work run again.
+    #[error("the record in slot {0:?} is kept longer than that already")]
+    Shorter(SlotId),
+
     /// Who or why is missing or too long.
     #[error("say who (1 to 255 bytes) and why (1 to 1000 bytes)")]
     NoReason,
@@ -111,6 +115,9 @@ impl Engine {
     /// Returns the record in a slot, if there is one.
     pub async fn inspect(&self, slot: SlotId) -> Result<Option<Found>, Error> {
         let reach = &self.shared.reach;
+        if slot == SlotId::RESERVED {
+            return Ok(None); // the deployment's secret is nobody's record
+        }
         let Reply { value, now } = reach.ask(reach.store.get(slot)).await?;
         Ok(value.map(|record| Found { slot, record, now }))
     }
@@ -178,13 +185,17 @@ impl Engine {
         }
     }
 
-    /// Keeps a completed or open record for `keep`, counted from now.
+    /// Keeps a completed or open record for `keep`, counted from now. Never for less than it is
+    /// kept anyway.
     pub async fn extend(&self, slot: SlotId, keep: Duration, by: &By) -> Result<(), NotSettled> {
         let note = by.note(Deed::Extended)?;
         let found = self.find(slot).await?;
         let state = found.record.state.name();
         if !matches!(state, StateName::Completed | StateName::Open) {
             return Err(NotSettled::NotKept { slot, state });
+        }
+        if found.now + keep < found.record.due() {
+            return Err(NotSettled::Shorter(slot));
         }
         let fence = self.shared.reach.fence(Some(found.record.fence));
         let note = Note {
@@ -198,7 +209,7 @@ impl Engine {
     async fn find(&self, slot: SlotId) -> Result<Found, NotSettled> {
         let found = self.inspect(slot).await?;
         found
-            .filter(|found| slot != SlotId::RESERVED && !found.record.has_expired(found.now))
+            .filter(|found| !found.record.has_expired(found.now))
             .ok_or(NotSettled::Absent(slot))
     }
 }

@@ -69,6 +69,11 @@ pub enum RunError {
     #[error("the answer is not stored yet")]
     Pending(#[source] Option<store::Error>),
 
+    /// The work is done, but the record in its slot cannot be read, so its answer is not stored.
+    /// The slot has to be repaired, and the log tells what was to be stored.
+    #[error("the answer cannot be stored")]
+    NotStored(#[source] store::Error),
+
     /// The store did not answer, and nothing was executed.
     #[error(transparent)]
     Engine(#[from] Error),
@@ -238,7 +243,7 @@ fn instead(error: EndError) -> Result<Answer, RunError> {
     match error {
         EndError::Lost { verdict } => answer(*verdict),
         EndError::Pending { source } => Err(RunError::Pending(source)),
-        EndError::Store(error) => Err(RunError::Pending(Some(error))),
+        EndError::Store(error) => Err(RunError::NotStored(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Arrival;
 use crate::record::{Lease, Note, Point};
-use crate::{Fence, Outcome, Reason, Record, State};
+use crate::{Effect, Fence, Outcome, Reason, Record, State};
 
 impl Record {
     /// A first claim: the beginning of a generation.
@@ -96,7 +96,9 @@ impl Record {
         if self.attempt > 1 || self.point.is_some() {
             return Some(self.unsettled(Reason::EARLIER_ATTEMPT, fence));
         }
-        if self.audit.is_empty() {
+        // A service that refuses older fences may have seen this one: without a record to be
+        // greater than, another process could mint a lower one.
+        if self.audit.is_empty() && self.effect != Effect::Probed {
             return None;
         }
         Some(self.opened(fence))

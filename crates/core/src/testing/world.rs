@@ -135,9 +135,9 @@ impl World {
     }
 
     /// Arrives under `key`, in a task of its own.
-    pub fn arrive(&self, key: &'static str) -> JoinHandle<Verdict> {
-        let world = self.clone();
-        tokio::spawn(async move { world.begin(key).await })
+    pub fn arrive(&self, key: &str) -> JoinHandle<Verdict> {
+        let (world, key) = (self.clone(), key.to_owned());
+        tokio::spawn(async move { world.begin(&key).await })
     }
 
     /// Claims `key` and completes it.

@@ -327,3 +327,43 @@ async fn an_empty_answer_is_replayed_as_an_empty_answer() {
     world.complete("k1", "").await;
     assert_eq!(world.begin("k1").await.expect_replay(), "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_released_claim_of_probed_work_leaves_its_fence_to_be_greater_than() {
+    let world = refusing().effect(Effect::Probed);
+    let claim = world.begin("k1").await.expect_claim();
+    let first = claim.fence();
+    claim.release().await.unwrap();
+    // Without the record another process, whose clock is behind, could mint a lower fence.
+    let left = world.record("k1").await.unwrap();
+    assert_eq!(left.state, State::Open);
+    let next = world.node().begin("k1").await.expect_claim();
+    assert!(next.fence() > first && next.attempt() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_lost_its_reply_is_a_release_though_an_open_record_has_no_mark() {
+    let world = refusing().effect(Effect::Probed);
+    let claim = world.begin("k1").await.expect_claim();
+    world.store.fail_next_of(Call::Replace, 1, Fault::LostReply);
+    claim.release().await.unwrap();
+    assert_eq!(world.record("k1").await.unwrap().state, State::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_renewed_between_two_tries_to_end_it() {
+    let world = refusing();
+    let claim = world.begin("k1").await.expect_claim();
+    let before = world.record("k1").await.unwrap().written;
+    // The store takes small writes only: each try of the completion fails, a renewal does not.
+    world.store.set_down(true);
+    let completing = tokio::spawn(claim.complete("paid"));
+    world.pass(world.policy.lease / 2).await;
+    world.store.set_down(false);
+    world.store.fail_next_of(Call::Replace, 1, Fault::Error);
+    world.pass(2 * SECOND).await;
+    let _ = completing.await;
+    world.settle().await;
+    let after = world.record("k1").await.unwrap();
+    assert!(after.written > before && after.outcome().is_some());
+}

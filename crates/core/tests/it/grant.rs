@@ -171,3 +171,22 @@ async fn taking_back_leaves_what_an_operator_settled() {
     world.pass(SECOND).await;
     assert_eq!(world.begin("k1").await.expect_replay(), "settled");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_leaves_a_bounded_number_of_claims_to_look_after() {
+    let world = refusing();
+    world.engine.secret().await.unwrap();
+    world.store.set_down(true);
+    for number in 0..3_000 {
+        let key = format!("k{number}");
+        let arrival = world.arrive(&key);
+        world.settle().await;
+        arrival.abort();
+    }
+    world.pass(5 * SECOND).await;
+    let before = world.store.calls().len();
+    world.pass(SECOND).await;
+    let asked = world.store.calls().len() - before;
+    assert!(asked <= 1_500, "{asked} calls in a second of an outage");
+    world.store.set_down(false);
+}

@@ -366,6 +366,26 @@ async fn what_does_not_expire_cannot_be_kept_longer() {
 }
 
 #[tokio::test]
+async fn nothing_is_kept_shorter_than_it_was_promised() {
+    let world = World::new();
+    let claim = world.begin("k1").await.expect_claim();
+    let id = claim.id();
+    claim.complete("paid").await.unwrap();
+    let shortened = world.engine.extend(id, HOUR, by()).await;
+    assert!(matches!(shortened, Err(NotSettled::Shorter(_))));
+    world.clock.advance(2 * HOUR);
+    assert_eq!(world.begin("k1").await.expect_replay(), "paid");
+}
+
+#[tokio::test]
+async fn the_secret_is_nobodys_record() {
+    let world = World::new();
+    world.engine.secret().await.unwrap();
+    let found = world.engine.inspect(SlotId::RESERVED).await.unwrap();
+    assert_eq!(found, None);
+}
+
+#[tokio::test]
 async fn a_record_keeps_the_latest_notes() {
     let world = World::new();
     let claim = world.begin("k1").await.expect_claim();
@@ -375,7 +395,7 @@ async fn a_record_keeps_the_latest_notes() {
         let why = format!("once more, {nth}");
         let who = by().who.clone();
         let by = By { who, why };
-        world.engine.extend(id, HOUR, &by).await.unwrap();
+        world.engine.extend(id, 48 * HOUR, &by).await.unwrap();
     }
     let audit = &world.record("k1").await.unwrap().audit;
     assert_eq!(audit.len(), Note::COUNT_MAX);

@@ -130,7 +130,8 @@ async fn rule_4_a_holder_counts_its_lease_from_before_the_claim_was_sent() {
     world.store.release();
     let claim = arrival.await.unwrap().expect_claim();
 
-    let left = world.policy.lease - Duration::from_secs(4);
+    // A tenth is left out, because the store's clock may run that much faster for a while.
+    let left = world.policy.lease * 9 / 10 - Duration::from_secs(4);
     world.clock.advance(left - Duration::from_millis(1));
     assert!(claim.is_held());
     world.clock.advance(Duration::from_millis(1));

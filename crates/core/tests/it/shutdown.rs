@@ -191,3 +191,17 @@ async fn waiters_get_their_answer_while_the_engine_drains() {
     };
     assert_eq!(closing.await.unwrap(), []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_takes_over_nothing_once_the_engine_ends() {
+    let world = World::new().effect(onceward::Effect::Keyed);
+    let _holder = world.begin("k1").await.expect_claim();
+    let waiter = world.arrive("k1");
+    world.settle().await;
+    let left = world.engine.shutdown(SECOND).await;
+    assert_eq!(left.len(), 1);
+    world.pass(SECOND).await;
+    assert!(waiter.is_finished(), "the waiter is told");
+    let record = world.record("k1").await.unwrap();
+    assert_eq!(record.attempt, 1, "nobody took over in a process that ends");
+}
