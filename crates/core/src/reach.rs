@@ -1,7 +1,7 @@
 //! How the engine reaches its store: with a deadline, and an ear for the store's clock.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
@@ -66,7 +66,7 @@ impl Reach {
     /// Waits for an answer of the store, as long as patience lasts, and learns the time from it.
     pub(crate) async fn ask<T>(
         &self,
-        call: impl Future<Output = Result<Reply<T>, Error>>,
+        call: impl Future<Output = Result<Reply<T>, Error>> + Unpin,
     ) -> Result<Reply<T>, Error> {
         let answer = match within(self.patience, &*self.clock, call).await {
             Answered::AtOnce(answer) => answer,
@@ -140,14 +140,16 @@ pub(crate) enum Answered<T> {
 }
 
 /// Waits for `call`, `limit` at the most.
+///
+/// Whoever calls pins the future: taken by value it would stand twice in this one, and a claim
+/// would spend more time moving it than storing.
 pub(crate) async fn within<T>(
     limit: Duration,
     clock: &dyn Clock,
-    call: impl Future<Output = T>,
+    mut call: impl Future<Output = T> + Unpin,
 ) -> Answered<T> {
-    let mut call = pin!(call);
     // Stores in this process mostly answer at once, and a timer costs more than such a call.
-    let first = future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+    let first = future::poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx))).await;
     if let Poll::Ready(answer) = first {
         return Answered::AtOnce(answer);
     }

@@ -1,5 +1,6 @@
 //! How a claim ends: completed, released or abandoned, until the store has it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +78,8 @@ impl Holding {
     /// Ends the claim, or leaves it to the keeper when the store is away for long.
     pub(super) async fn finish_soon(self: &Arc<Self>) -> Result<Ended, EndError> {
         let limit = self.shared.limits.answer_within;
-        match within(limit, &*self.shared.reach.clock, self.finish()).await {
+        let finish = pin!(self.finish());
+        match within(limit, &*self.shared.reach.clock, finish).await {
             Answered::AtOnce(ended) | Answered::After(_, ended) => ended,
             Answered::Never => Err(EndError::Pending { source: None }),
         }

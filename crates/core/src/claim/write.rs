@@ -1,5 +1,6 @@
 //! Writing over one's own record: renewals, recovery points, and the end.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,7 +31,7 @@ impl Holding {
             return;
         }
         let sent = self.now();
-        let write = self.write(&mut record, |own, fence| Some(own.renewed(fence)));
+        let write = pin!(self.write(&mut record, |own, fence| Some(own.renewed(fence))));
         // A reply that never comes must not use up the lease: one that is applied all the same
         // is recognised by the next write.
         let third = self.lease() / 3;
