@@ -1,5 +1,7 @@
 //! What sweeping costs those who claim meanwhile.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use onceward::{Engine, Pace, Policy};
@@ -19,9 +21,15 @@ pub(crate) async fn run(report: &mut Report, span: Duration) -> Result<(), Faile
     let policy = Policy::default().retention(Duration::from_millis(1));
     let payer = Payer::new(Engine::new(store, policy));
     let alone = measure(&payer, span).await;
-    let sweeper = payer.engine.sweeper(Pace::default());
+    let removed = Arc::new(AtomicUsize::new(0));
+    let sweeper = tokio::spawn(sweep_on(payer.engine.clone(), removed.clone()));
     let beside = measure(&payer, span).await;
-    drop(sweeper);
+    let removed = removed.load(Ordering::Relaxed);
+    sweeper.abort();
+    assert!(
+        removed > 0,
+        "the sweeper removed nothing while others claimed"
+    );
     report.table(
         "sweeping, 64 in flight, with fsync",
         &["", "claim + complete", "p50", "p99"],
@@ -37,16 +45,18 @@ pub(crate) async fn run(report: &mut Report, span: Duration) -> Result<(), Faile
     let cost = beside.p99() as f64 / alone.p99() as f64;
     report.value("sweep_p99_ratio", rounded(cost));
 
-    let mut removed = 0;
-    loop {
-        let swept = payer.engine.sweep(10_000).await?;
-        removed += swept.removed;
-        if !swept.more {
-            break;
-        }
-    }
-    assert!(removed > 0, "there was something left to sweep");
+    report.value("sweep_removed", removed);
     Ok(())
+}
+
+/// Sweeps at the pace of [`Engine::sweeper`], and counts what it removes.
+async fn sweep_on(engine: Engine, removed: Arc<AtomicUsize>) {
+    let pace = Pace::default();
+    loop {
+        let swept = engine.sweep(pace.step).await.expect("the store answers");
+        removed.fetch_add(swept.removed, Ordering::Relaxed);
+        tokio::time::sleep(if swept.more { pace.pause } else { pace.every }).await;
+    }
 }
 
 async fn measure(payer: &Payer, span: Duration) -> Load {

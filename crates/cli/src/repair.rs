@@ -37,6 +37,8 @@ struct Answer {
     /// What was lost of that which had been acknowledged: nothing, possible or certain.
     lost: &'static str,
     records: u64,
+    /// Whether the secret, without which no key finds its record, is among them.
+    secret_kept: bool,
     /// The slots of records that could not be read.
     dropped: Vec<String>,
     /// Stretches of slots of which nobody knows what they held.
@@ -99,9 +101,9 @@ impl Args {
     }
 }
 
-/// Whether the record that could not be read is the one that no key is found without.
+/// Whether records were saved, but not the one that no key is found without.
 fn has_lost_secret(repaired: &Repaired) -> bool {
-    repaired.dropped.contains(&SlotId::RESERVED)
+    !repaired.secret_kept && repaired.records > 0
 }
 
 /// Whether nothing was lost. Perhaps is no: work that may happen twice needs a person.
@@ -125,6 +127,7 @@ impl Answer {
                 Loss::Certain => "certain",
             },
             records: repaired.records,
+            secret_kept: repaired.secret_kept,
             dropped: repaired.dropped.iter().map(SlotId::to_string).collect(),
             unreadable: repaired.unreadable,
             journal_cut: repaired
@@ -254,6 +257,7 @@ original      store.before-repair-1
             "dry_run": false,
             "lost": "certain",
             "records": 1_234,
+            "secret_kept": false,
             "dropped": ["ab".repeat(32)],
             "unreadable": 2,
             "journal_cut": {"journal": 3, "byte": 512},
@@ -268,8 +272,8 @@ original      store.before-repair-1
     #[test]
     fn loss_of_the_secret_is_noticed() {
         let mut repaired = ruined();
-        assert!(!has_lost_secret(&repaired));
-        repaired.dropped.push(SlotId::RESERVED);
         assert!(has_lost_secret(&repaired));
+        repaired.secret_kept = true;
+        assert!(!has_lost_secret(&repaired));
     }
 }

@@ -49,10 +49,9 @@ enum Chore {
 #[derive(Debug)]
 pub(crate) struct Stray {
     pub(crate) id: SlotId,
-    pub(crate) mark: Fence,
-    /// How often it was sent.
-    pub(crate) tries: u32,
-    /// The store's time past which the write cannot land any more.
+    /// The marks it was asked for with.
+    pub(crate) marks: Vec<Fence>,
+    /// The store's time past which none of them can land any more.
     pub(crate) not_after: Timestamp,
 }
 
@@ -237,15 +236,15 @@ impl Chore {
 impl Stray {
     /// Releases the claim if the store granted it, watching until it cannot land any more.
     ///
-    /// The work never started under this mark, so it provably did not happen. A claim that was
-    /// sent more than once may land more than once: then finding it is not the end.
+    /// The work never started under these marks, so it provably did not happen. A claim that was
+    /// asked for more than once may land more than once: then finding it is not the end.
     async fn taken_back(&self, shared: &Shared) {
         let reach = &shared.reach;
         let mut pause = Pause::default();
         loop {
             let over = match reach.ask(reach.store.get(self.id)).await {
                 Ok(reply) => match reply.value.filter(|found| self.is_ours(found)) {
-                    Some(found) => self.release(shared, &found).await && self.tries == 1,
+                    Some(found) => self.release(shared, &found).await && self.marks.len() == 1,
                     None => reply.now > self.not_after || self.not_after == Timestamp::NEVER,
                 },
                 Err(error) => !error.is_transient(),
@@ -260,7 +259,7 @@ impl Stray {
     /// Whether `found` is the claim that was asked for, and something can be done about it: what
     /// an operator settled stays, and so does what an earlier attempt left unknown.
     fn is_ours(&self, found: &Record) -> bool {
-        found.mark == Some(self.mark)
+        found.mark.is_some_and(|mark| self.marks.contains(&mark))
             && match found.state {
                 State::Claimed(_) => true,
                 State::Unknown(_) => found.attempt == 1,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use onceward::testing::ManualClock;
 use onceward::{
-    Answer, Arrival, Claim, Done, Effect, Engine, Fingerprint, Key, OnBusy, Policy, RunError,
-    Scope, Slot, Store, Verdict,
+    Answer, Arrival, Claim, Done, Effect, Engine, Error, Fingerprint, Key, OnBusy, Policy,
+    RunError, Scope, Slot, SlotId, Store, Verdict,
 };
 
 use crate::history::{self, History};
@@ -19,6 +19,7 @@ mod recorder;
 mod service;
 
 pub use record::RecordedStore;
+use recorder::Asked;
 pub use recorder::Recorder;
 pub use service::Service;
 
@@ -100,14 +101,36 @@ impl Lab {
         let slot = self.slot(key);
         let service = self.service.clone();
         let id = engine.id_of(&slot).await?;
+        let payload = self.sealed(engine, id, &Self::payload()).await?;
+        let brought = payload.clone();
         let answer = engine
             .run(&slot, Self::payload(), move |attempt| async move {
-                let receipt = service.charge(id, attempt.fence());
+                let receipt = service.charge(id, attempt.fence(), Some(brought));
                 receipt.map_or_else(Done::unknown, Done::outcome)
             })
             .await;
-        self.recorder.told(asked, &self.tenant, id, &answer);
+        self.recorder.told(self.asked(asked, id, &payload), &answer);
         answer
+    }
+
+    /// Returns `payload` as histories name it under the slot of `id`.
+    pub async fn sealed(
+        &self,
+        engine: &Engine,
+        id: SlotId,
+        payload: &Fingerprint,
+    ) -> Result<Arc<str>, Error> {
+        Ok(recorder::digest(&payload.seal(engine.secret().await?, id)))
+    }
+
+    fn asked<'a>(&'a self, at: u64, slot: SlotId, payload: &'a Arc<str>) -> Asked<'a> {
+        let tenant = &self.tenant;
+        Asked {
+            at,
+            tenant,
+            slot,
+            payload,
+        }
     }
 
     /// Begins under `key`, and returns the claim if there is one.
@@ -122,15 +145,18 @@ impl Lab {
     pub async fn begin(&self, engine: &Engine, key: &str, with: Fingerprint) -> Option<Verdict> {
         let asked = self.recorder.now();
         let arrival: Arrival = engine.prepare(&self.slot(key), &with).await.ok()?;
-        let verdict = engine.admit(&arrival).await.ok()?;
         let id = arrival.id();
-        self.recorder.judged(asked, &self.tenant, id, &verdict);
+        let payload = self.sealed(engine, id, &with).await.ok()?;
+        let verdict = engine.admit(&arrival).await.ok()?;
+        self.recorder
+            .judged(self.asked(asked, id, &payload), &verdict);
         Some(verdict)
     }
 
     /// Does the work of a claim: the service charges, or refuses an older fence.
     pub fn execute(&self, claim: &Claim) -> Option<String> {
-        self.service.charge(claim.id(), claim.fence()).ok()
+        let payload = self.recorder.brought(claim.fence());
+        self.service.charge(claim.id(), claim.fence(), payload).ok()
     }
 
     /// Lets every lease lapse that is not renewed meanwhile.

@@ -341,8 +341,15 @@ impl Store for EmbeddedStore {
         let swept = Swept {
             removed: found.removed,
             lapsed: lapsed
-                .map(|(slot, value)| Ok((*slot, read::decode(*slot, value)?)))
-                .collect::<Result<_, Error>>()?,
+                .filter_map(|(slot, value)| match read::decode(*slot, value) {
+                    Ok(claim) => Some((*slot, claim)),
+                    // It stays as it is, and is no reason to keep the others waiting.
+                    Err(error) => {
+                        tracing::error!(%error, "a claim that lapsed cannot be read");
+                        None
+                    }
+                })
+                .collect(),
             more: found.more,
         };
         Ok(Reply::new(swept, now))

@@ -1,7 +1,9 @@
 //! Opening a store by its URL.
 
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "embedded")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use onceward::{BoxError, MemoryStore, Store};
@@ -76,6 +78,26 @@ pub enum OpenError {
         source: Option<BoxError>,
     },
 
+    /// There is no store, but a repair that ended halfway left something beside it.
+    #[error(
+        "no store is in {}, but a repair left {}",
+        path.display(),
+        found.display()
+    )]
+    HalfRepaired {
+        /// The folder.
+        path: PathBuf,
+        /// What the repair left.
+        found: PathBuf,
+    },
+
+    /// A repair has to rename the folder, which cannot be done.
+    #[error("{} is a mount point, which no repair can put elsewhere", path.display())]
+    MountPoint {
+        /// The folder.
+        path: PathBuf,
+    },
+
     /// The disk is full.
     #[error("no space is left for the store in {}", path.display())]
     NoSpace {
@@ -133,9 +155,7 @@ impl OpenError {
                 path.display()
             ),
             Self::NotAStore { .. } => "name an empty folder, or one that does not exist".to_owned(),
-            Self::InUse { .. } => {
-                "stop the other process, or ask it through its admin API".to_owned()
-            }
+            Self::InUse { .. } => "stop the other process".to_owned(),
             Self::Newer { .. } => "use the version that wrote it, or a newer one".to_owned(),
             Self::AcknowledgedMissing { path, .. } => format!(
                 "bring the missing files back, or accept the loss with: \
@@ -145,6 +165,16 @@ impl OpenError {
             Self::Damaged { path, .. } => format!(
                 "restore it from a backup, or see what can be saved with: \
                  onceward repair --store embedded:{}",
+                path.display()
+            ),
+            Self::HalfRepaired { path, found } => format!(
+                "if {} holds the store, or has a folder in it that does, move that to {}; if not, \
+                 move it away",
+                found.display(),
+                path.display()
+            ),
+            Self::MountPoint { path } => format!(
+                "copy what is in {} to a folder beside others on a disk, and repair that",
                 path.display()
             ),
             Self::NoSpace { path } => format!("make room on the disk of {}", path.display()),

@@ -24,51 +24,56 @@ enum Tried {
     Late,
 }
 
-/// Leaves the claim to the keeper unless somebody learns what became of it: the future may be
-/// dropped at any await, and the write may land all the same.
+/// The marks a claim was asked for with, each of which may land until it is known what became
+/// of it: the future may be dropped at any await. What is left at the end is the keeper's.
 struct Asked<'a> {
     shared: &'a Arc<Shared>,
-    stray: Option<Stray>,
+    id: SlotId,
+    /// The mark of the last try, unless that is answered.
+    last: Option<Fence>,
+    /// The marks of earlier tries. A claim that is granted at once needs no room for them.
+    earlier: Vec<Fence>,
+    /// The store's time past which none of them can land any more.
+    not_after: Timestamp,
 }
 
 impl Shared {
     /// Asks for the claim `record` over `over`.
     ///
-    /// An error of the store is not an answer: the same record, with the same mark, is sent again
-    /// and recognises itself. When patience ends without an answer nothing may be executed, and
-    /// the keeper takes the claim back if it turns out to have been granted.
+    /// An error of the store is not an answer: the claim is asked for again, and recognises
+    /// itself by the mark of any of its tries. Each has a mark of its own, because a rival may
+    /// have claimed and released between two tries, and fences of a slot only grow. When patience
+    /// ends without an answer nothing may be executed, and the keeper takes back what turns out
+    /// to have been granted.
     pub(super) async fn grant(
         self: &Arc<Self>,
         arrival: &Arrival,
         over: Option<Fence>,
         // Boxed once here, it is not moved again until its claim ends.
-        record: Box<Record>,
+        mut record: Box<Record>,
     ) -> Result<Granted, Error> {
         let clock = &self.reach.clock;
         let mut pause = Pause::default();
         let mut failed: Option<Error> = None;
         let start = clock.monotonic();
-        let mut asked = Asked::new(self, arrival.id(), record.fence);
+        let mut asked = Asked::new(self, arrival.id());
         loop {
             let sent = clock.monotonic();
             let not_after = self.reach.not_after();
-            asked.sent(not_after);
+            asked.sent(record.fence, not_after);
             let tried = self.try_claim(arrival.id(), over, &record, not_after);
             match tried.await {
                 Ok(Tried::Granted(at)) => {
-                    asked.answered();
+                    asked.answered(over);
                     return Ok(Granted::Yes(self.hold(arrival, record, at, sent)));
                 }
-                Ok(Tried::Found(Some(found), _)) if is_granted(&record, &found) => {
-                    asked.answered();
+                Ok(Tried::Found(Some(found), _)) if asked.is_granted(&found) => {
+                    asked.landed(&found);
                     return Ok(self.own(arrival, &found, start));
                 }
                 Ok(Tried::Found(found, now)) => {
-                    // An earlier insert may be on its way still, and land once the slot is
-                    // empty. An earlier replacement cannot: the fence it saw is gone for good.
-                    let ours = found.as_ref().is_some_and(|it| it.mark == record.mark);
-                    if failed.is_none() || (over.is_some() && !ours) {
-                        asked.answered();
+                    if !found.as_ref().is_some_and(|found| asked.is_ours(found)) {
+                        asked.answered(over);
                     }
                     return Ok(Granted::No(found, now));
                 }
@@ -76,8 +81,8 @@ impl Shared {
                 Ok(Tried::Late) if failed.is_some() => {
                     let reply = self.reach.ask(self.reach.store.get(arrival.id())).await?;
                     return Ok(match reply.value {
-                        Some(found) if is_granted(&record, &found) => {
-                            asked.answered();
+                        Some(found) if asked.is_granted(&found) => {
+                            asked.landed(&found);
                             self.own(arrival, &found, start)
                         }
                         found => Granted::No(found, reply.now),
@@ -88,9 +93,7 @@ impl Shared {
                 Err(error) if !error.is_transient() => return Err(error),
                 Err(error @ Error::Full { .. }) => {
                     // This try was not applied; an earlier one may have been.
-                    if failed.is_none() {
-                        asked.answered();
-                    }
+                    asked.last = None;
                     return Err(error);
                 }
                 Err(error) => failed = Some(error),
@@ -100,6 +103,7 @@ impl Shared {
                 return Err(failed.unwrap_or_else(late));
             }
             pause.take().await;
+            record.remark(self.reach.fence(over));
         }
     }
 
@@ -173,44 +177,63 @@ impl Shared {
     }
 }
 
-/// Whether `found` is the claim `asked` for, as it was granted. One that was marked unknown or
-/// settled meanwhile came too late to execute anything under it.
-fn is_granted(asked: &Record, found: &Record) -> bool {
-    found.mark == asked.mark && matches!(found.state, State::Claimed(_))
-}
-
 // === impl Asked ===
 
 impl<'a> Asked<'a> {
-    fn new(shared: &'a Arc<Shared>, id: SlotId, mark: Fence) -> Self {
+    fn new(shared: &'a Arc<Shared>, id: SlotId) -> Self {
         Self {
             shared,
-            stray: Some(Stray {
-                id,
-                mark,
-                tries: 0,
-                not_after: Timestamp::ZERO,
-            }),
+            id,
+            last: None,
+            earlier: Vec::new(),
+            not_after: Timestamp::ZERO,
         }
     }
 
-    /// The write may land until this time of the store, or until that of an earlier try.
-    fn sent(&mut self, not_after: Timestamp) {
-        if let Some(stray) = &mut self.stray {
-            stray.tries += 1;
-            stray.not_after = stray.not_after.max(not_after);
+    /// The claim goes out with this mark, and may land until this time of the store.
+    fn sent(&mut self, mark: Fence, not_after: Timestamp) {
+        self.earlier.extend(self.last.replace(mark));
+        self.not_after = self.not_after.max(not_after);
+    }
+
+    fn is_ours(&self, found: &Record) -> bool {
+        found
+            .mark
+            .is_some_and(|mark| self.last == Some(mark) || self.earlier.contains(&mark))
+    }
+
+    /// Whether `found` is the claim as it was granted. One that was marked unknown or settled
+    /// meanwhile came too late to execute anything under it.
+    fn is_granted(&self, found: &Record) -> bool {
+        self.is_ours(found) && matches!(found.state, State::Claimed(_))
+    }
+
+    /// It is known what became of the last try. An earlier insert may be on its way still, and
+    /// land once the slot is empty; an earlier replacement cannot, for the fence it saw is gone.
+    fn answered(&mut self, over: Option<Fence>) {
+        self.last = None;
+        if over.is_some() {
+            self.earlier.clear();
         }
     }
 
-    /// It is known what became of it.
-    fn answered(&mut self) {
-        self.stray = None;
+    /// The try whose mark is in `found` has landed and is in good hands.
+    fn landed(&mut self, found: &Record) {
+        self.earlier.extend(self.last.take());
+        self.earlier.retain(|mark| found.mark != Some(*mark));
     }
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        if let Some(stray) = self.stray.take() {
+        let mut marks = std::mem::take(&mut self.earlier);
+        marks.extend(self.last.take());
+        if !marks.is_empty() {
+            let stray = Stray {
+                id: self.id,
+                marks,
+                not_after: self.not_after,
+            };
             self.shared.keeper.take_back(self.shared, stray);
         }
     }

@@ -33,6 +33,14 @@ impl Record {
         }
     }
 
+    /// The same claim with another mark, for another try to write it.
+    pub(crate) fn remark(&mut self, fence: Fence) {
+        if self.generation == self.fence {
+            self.generation = fence;
+        }
+        (self.fence, self.mark) = (fence, Some(fence));
+    }
+
     /// A first claim over an expired or open record. What operators did to an open one stays.
     pub(crate) fn claimed_over(&self, arrival: &Arrival, fence: Fence) -> Self {
         let audit = match self.state {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -40,6 +40,7 @@ pub(super) struct FaultyStore {
     place: Place,
     threaded: bool,
     calls: AtomicU64,
+    struck: AtomicBool,
     crash: Notify,
 }
 
@@ -61,20 +62,32 @@ impl Mode {
 // === impl FaultyStore ===
 
 impl FaultyStore {
-    pub(super) fn new(lab: &Arc<Lab>, place: Place, threaded: bool) -> Self {
+    /// Returns the store of process `number` of `lab`, which fails at `place`.
+    pub(super) fn new(lab: &Arc<Lab>, number: u32, place: Place, threaded: bool) -> Self {
         Self {
-            inner: lab.recorded(1),
+            inner: lab.recorded(number),
             lab: lab.clone(),
             place,
             threaded,
             calls: AtomicU64::new(0),
+            struck: AtomicBool::new(false),
             crash: Notify::new(),
         }
+    }
+
+    /// Returns the store of another process, which never fails.
+    pub(super) fn sound(&self, lab: &Arc<Lab>, number: u32) -> Self {
+        Self::new(lab, number, Place::Nowhere, self.threaded)
     }
 
     /// How many calls were made so far.
     pub(super) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Whether the call that was to fail was made.
+    pub(super) fn has_struck(&self) -> bool {
+        self.struck.load(Ordering::Relaxed)
     }
 
     /// Waits for the process to die.
@@ -93,6 +106,7 @@ impl FaultyStore {
             Place::Call(at, mode) if at == number => Some(mode),
             Place::Call(..) | Place::Nowhere | Place::Await(_) => None,
         };
+        self.struck.fetch_or(mode.is_some(), Ordering::Relaxed);
         // An await before and after each call, so that a caller can be dropped there.
         tokio::task::yield_now().await;
         match mode {

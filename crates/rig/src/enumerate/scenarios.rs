@@ -7,20 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward::store::Filter;
-use onceward::{By, Claim, Done, Effect, Fingerprint, Outcome, Reason, Resolution};
+use onceward::{
+    Attempt, By, Claim, Done, Effect, Engine, Fingerprint, Outcome, Reason, Resolution, Verdict,
+};
 
-use super::{Scenario, Scene, Stage};
+use super::{End, Scenario, Scene, Stage};
 use crate::lab::Lab;
 
 macro_rules! scenarios {
-    ($($name:literal, $effect:ident $(before $service:ident)?, $keys:expr => $run:ident;)*) => {
-        /// Every scenario.
-        pub const SCENARIOS: &[Scenario] = &[$(
+    ($(#[$doc:meta])* $all:ident: $($name:literal, $effect:ident $(before $service:ident)?,
+        [$($key:ident: $end:ident),*] => $run:ident;)*) => {
+        $(#[$doc])*
+        pub const $all: &[Scenario] = &[$(
             Scenario {
                 name: $name,
                 effect: Effect::$effect,
                 service: first(&[$(Effect::$service,)? Effect::$effect]),
-                keys: &$keys,
+                keys: &[$((stringify!($key), End::$end)),*],
                 run: |stage| -> Scene { Box::pin($run(stage)) },
             },
         )*];
@@ -33,32 +36,39 @@ const fn first(classes: &[Effect]) -> Effect {
 }
 
 scenarios! {
-    "one caller pays", Opaque, ["a"] => pays;
-    "one caller pays, keyed", Keyed, ["a"] => pays;
-    "one caller pays, probed", Probed, ["a"] => pays;
-    "a caller pays twice", Opaque, ["a"] => pays_twice;
-    "two processes pay at once", Opaque, ["a"] => pay_at_once;
-    "two processes pay at once, keyed", Keyed, ["a"] => pay_at_once;
-    "two callers of one process pay at once", Opaque, ["a"] => pay_together;
-    "the work is not executed, then retried", Opaque, ["a"] => not_executed_then_pays;
-    "the work ends unknown, then is retried", Opaque, ["a"] => unknown_then_pays;
-    "the work ends unknown, then is retried, keyed", Keyed, ["a"] => unknown_then_pays;
-    "the work panics", Opaque, ["a"] => panics;
-    "by hand: claim, execute, complete", Opaque, ["a"] => by_hand;
-    "by hand: claim, release, claim", Opaque, ["a"] => releases;
-    "by hand: claim, execute, abandon", Opaque, ["a"] => abandons;
-    "a claim is dropped and lapses", Opaque, ["a"] => drops;
-    "a claim is dropped and taken over", Keyed, ["a"] => drops;
-    "long work is renewed", Opaque, ["a"] => renews;
-    "work past a recovery point is taken over", Opaque before Keyed, ["a"] => resumes;
-    "a late holder completes after a take-over", Keyed, ["a"] => completes_late;
-    "a late holder heals its unknown record", Opaque, ["a"] => heals;
-    "a key is used again after its retention", Opaque, ["a"] => expires;
-    "a sweep meets a lapsed claim and an expired record", Opaque, ["a", "b"] => sweeps;
-    "an operator settles as completed", Opaque, ["a"] => resolves_completed;
-    "an operator settles as not executed", Opaque, ["a"] => resolves_not_executed;
-    "another payload under the same key", Opaque, ["a"] => mismatches;
-    "a process is shut down at work", Opaque, ["a"] => shuts_down;
+    /// Every scenario.
+    SCENARIOS:
+    "one caller pays", Opaque, [a: Answered] => pays;
+    "one caller pays, keyed", Keyed, [a: Answered] => pays;
+    "one caller pays, probed", Probed, [a: Answered] => pays;
+    "a caller pays twice", Opaque, [a: Answered] => pays_twice;
+    "two processes pay at once", Opaque, [a: Answered] => pay_at_once;
+    "two processes pay at once, keyed", Keyed, [a: Answered] => pay_at_once;
+    "two callers of one process pay at once", Opaque, [a: Answered] => pay_together;
+    "the work is not executed, then retried", Opaque, [a: Answered] => not_executed_then_pays;
+    "the work ends unknown, then is retried", Opaque, [a: Unknown] => unknown_then_pays;
+    "the work ends unknown, then is retried, keyed", Keyed, [a: Settled] => unknown_then_pays;
+    "the work panics", Opaque, [a: Unknown] => panics;
+    "a rival claims and releases while a claim is retried", Opaque,
+        [a: Answered] => rival_releases;
+    "by hand: claim, execute, complete", Opaque, [a: Answered] => by_hand;
+    "by hand: claim, release, claim", Opaque, [a: Answered] => releases;
+    "by hand: claim, execute, abandon", Opaque, [a: Unknown] => abandons;
+    "a claim is dropped and lapses", Opaque, [a: Unknown] => drops;
+    "a claim is dropped and taken over", Keyed, [a: Answered] => drops;
+    "long work is renewed", Opaque, [a: Answered] => renews;
+    "work past a recovery point is taken over", Opaque before Keyed, [a: Answered] => resumes;
+    "a recovery point is recorded, and the work ends not executed", Opaque before Keyed,
+        [a: Settled] => reaches_then_not_executed;
+    "a late holder completes after a take-over", Keyed, [a: Answered] => completes_late;
+    "a late holder heals its unknown record", Opaque, [a: Settled] => heals;
+    "a key is used again after its retention", Opaque, [a: Answered] => expires;
+    "a sweep meets a lapsed claim and an expired record", Opaque,
+        [a: Answered, b: Unknown] => sweeps;
+    "an operator settles as completed", Opaque, [a: Settled] => resolves_completed;
+    "an operator settles as not executed", Opaque, [a: Settled] => resolves_not_executed;
+    "another payload under the same key", Opaque, [a: Answered] => mismatches;
+    "a process is shut down at work", Opaque, [a: Settled] => shuts_down;
 }
 
 async fn pays(stage: Arc<Stage>) {
@@ -89,9 +99,11 @@ async fn not_executed_then_pays(stage: Arc<Stage>) {
 
 async fn unknown_then_pays(stage: Arc<Stage>) {
     let (lab, slot) = (stage.lab.clone(), stage.lab.slot("a"));
-    if let Ok(id) = stage.first.id_of(&slot).await {
-        let loses_the_answer = move |attempt: onceward::Attempt| async move {
-            let _ = lab.service.charge(id, attempt.fence());
+    if let Ok(id) = stage.first.id_of(&slot).await
+        && let Ok(payload) = lab.sealed(&stage.first, id, &Lab::payload()).await
+    {
+        let loses_the_answer = move |attempt: Attempt| async move {
+            let _ = lab.service.charge(id, attempt.fence(), Some(payload));
             Done::unknown("no answer")
         };
         let _ = stage
@@ -158,6 +170,31 @@ async fn resumes(stage: Arc<Stage>) {
     by_hand(stage).await;
 }
 
+async fn reaches_then_not_executed(stage: Arc<Stage>) {
+    let reaches = |attempt: Attempt| async move {
+        match attempt.reached("reserved", "room 12").await {
+            Ok(()) => Done::not_executed("the room was given back"),
+            Err(error) => Done::unknown(error),
+        }
+    };
+    let slot = stage.lab.slot("a");
+    let _ = stage.first.run(&slot, Lab::payload(), reaches).await;
+    pays(stage).await;
+}
+
+async fn rival_releases(stage: Arc<Stage>) {
+    let rival = async {
+        // While the first process waits for an answer, or before it asks again.
+        for _ in 0..4 {
+            if let Some(claim) = stage.lab.claim(&stage.second, "a").await {
+                let _ = claim.release().await;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::join!(stage.lab.pay(&stage.first, "a"), rival);
+}
+
 async fn completes_late(stage: Arc<Stage>) {
     if let Some(late) = stage.lab.claim(&stage.first, "a").await {
         let receipt = stage.lab.execute(&late);
@@ -173,7 +210,7 @@ async fn heals(stage: Arc<Stage>) {
     if let Some(late) = stage.lab.claim(&stage.first, "a").await {
         let receipt = stage.lab.execute(&late);
         stage.lab.lapse();
-        let _ = stage.second.sweep(100).await;
+        sweep_all(&stage.second).await;
         let _ = stage.lab.pay(&stage.second, "a").await;
         if let Some(receipt) = receipt {
             let _ = late.complete(receipt).await;
@@ -193,7 +230,7 @@ async fn sweeps(stage: Arc<Stage>) {
     stage.lab.clock.advance(Lab::RETENTION + Lab::LEASE);
     drop(stage.lab.claim(&stage.second, "b").await);
     stage.lab.lapse();
-    let _ = stage.first.sweep(100).await;
+    sweep_all(&stage.first).await;
     pays(stage).await;
 }
 
@@ -237,13 +274,20 @@ async fn resolves_not_executed(stage: Arc<Stage>) {
 
 async fn mismatches(stage: Arc<Stage>) {
     let (lab, engine) = (&stage.lab, &stage.first);
-    let other = Fingerprint::of(b"900");
     let Some(claim) = lab.claim(engine, "a").await else {
         return;
     };
-    let _ = lab.begin(engine, "a", other).await;
+    cheats(&stage).await;
     if complete(&stage, claim).await {
-        let _ = lab.begin(engine, "a", other).await;
+        cheats(&stage).await;
+    }
+}
+
+/// Brings another payload, and goes on with it if it is let through.
+async fn cheats(stage: &Stage) {
+    let other = Fingerprint::of(b"900");
+    if let Some(Verdict::Execute(claim)) = stage.lab.begin(&stage.first, "a", other).await {
+        stage.lab.execute(&claim);
     }
 }
 
@@ -268,6 +312,12 @@ async fn complete(stage: &Stage, claim: Claim) -> bool {
         Some(receipt) => claim.complete(receipt).await.is_ok(),
         None => false,
     }
+}
+
+/// Sweeps until nothing is due, in steps so large that one is enough: a store that is shared
+/// with other trials then has as many calls in each of them.
+async fn sweep_all(engine: &Engine) {
+    while engine.sweep(100_000).await.is_ok_and(|swept| swept.more) {}
 }
 
 fn operator(why: &str) -> By {

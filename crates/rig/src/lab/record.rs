@@ -8,7 +8,7 @@ use onceward::record::Deed;
 use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::{Effect, Ending, Fence, Reason, Record, SlotId, State, Store, Timestamp};
 
-use super::recorder::{Recorder, fence, hash, name};
+use super::recorder::{Recorder, digest, fence, hash, name};
 use crate::history::{Answer, Class, Event, Kind, Verb};
 
 /// Wraps a store and writes down every write to it: what was asked, and what came of it.
@@ -170,7 +170,7 @@ fn told(slot: SlotId, record: &Record) -> Event {
     };
     match &record.state {
         State::Claimed(_) if record.mark == Some(record.fence) => Event {
-            fingerprint: Some(format!("{:?}", record.seal.digest).into()),
+            fingerprint: Some(digest(&record.seal)),
             answer: Some(Answer::Granted),
             class: Some(class(record)),
             ..event(Verb::Claim)

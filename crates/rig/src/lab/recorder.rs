@@ -8,7 +8,7 @@ use std::time::Duration;
 use onceward::clock::Clock as _;
 use onceward::store::Reply;
 use onceward::testing::ManualClock;
-use onceward::{Fence, Outcome, Record, RunError, SlotId, Verdict};
+use onceward::{Fence, Outcome, Record, RunError, Seal, SlotId, Verdict};
 use parking_lot::Mutex;
 
 use crate::history::{self, Answer, Event, FinalRead, History, Kind, LedgerRow, State, Verb};
@@ -30,6 +30,19 @@ struct Seen {
     tenants: HashMap<SlotId, Arc<str>>,
     /// Whose write a fence was: the mark and the generation of its record.
     fences: HashMap<Fence, (Option<Fence>, Fence)>,
+    /// The payload that the caller brought to whom a claim was granted, by the claim's mark.
+    brought: HashMap<Fence, Arc<str>>,
+}
+
+/// What a caller asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// When it asked.
+    pub(super) at: u64,
+    pub(super) tenant: &'a str,
+    pub(super) slot: SlotId,
+    /// The digest of the payload it brought, as [`digest`] writes it.
+    pub(super) payload: &'a Arc<str>,
 }
 
 /// The callers of a lab are processes too; they have the numbers from here on.
@@ -80,7 +93,18 @@ impl Recorder {
         self.seen.lock().fences.get(&fence).copied()
     }
 
-    pub(super) fn accepted(&self, slot: SlotId, mark: Fence, receipt: &str) {
+    /// The payload that the holder of the claim with this mark brought.
+    pub(super) fn brought(&self, mark: Fence) -> Option<Arc<str>> {
+        self.seen.lock().brought.get(&mark).cloned()
+    }
+
+    pub(super) fn accepted(
+        &self,
+        slot: SlotId,
+        mark: Fence,
+        payload: Option<Arc<str>>,
+        receipt: &str,
+    ) {
         let t = self.now();
         let mut seen = self.seen.lock();
         let tenant = seen.tenants.get(&slot).cloned().unwrap_or_default();
@@ -88,6 +112,7 @@ impl Recorder {
             tenant,
             key: name(slot),
             mark: Some(fence(mark)),
+            fingerprint: payload,
             resp_hash: Some(receipt.into()),
             t,
             ..LedgerRow::default()
@@ -95,47 +120,41 @@ impl Recorder {
     }
 
     /// Writes down what a caller of `run` was told.
-    pub(super) fn told(
-        &self,
-        asked: u64,
-        tenant: &str,
-        slot: SlotId,
-        answer: &Result<onceward::Answer, RunError>,
-    ) {
+    pub(super) fn told(&self, asked: Asked<'_>, answer: &Result<onceward::Answer, RunError>) {
         match answer {
-            Ok(answer) => self.caller(asked, tenant, slot, Answer::Replayed, Some(&answer.outcome)),
-            Err(RunError::Unknown(_)) => self.caller(asked, tenant, slot, Answer::Unknown, None),
-            Err(RunError::Busy(_)) => self.caller(asked, tenant, slot, Answer::Busy, None),
-            Err(RunError::Mismatch) => {}
+            Ok(answer) => self.caller(asked, Answer::Replayed, Some(&answer.outcome)),
+            Err(RunError::Unknown(_)) => self.caller(asked, Answer::Unknown, None),
+            Err(RunError::Busy(_)) => self.caller(asked, Answer::Busy, None),
+            Err(RunError::Mismatch) => self.caller(asked, Answer::Mismatch, None),
             Err(_) => {}
         }
     }
 
-    /// Writes down what a caller of `begin` was told. A grant is written down at the store.
-    pub(super) fn judged(&self, asked: u64, tenant: &str, slot: SlotId, verdict: &Verdict) {
+    /// Writes down what a caller of `begin` was told. A grant is written down at the store; here
+    /// it is noted with which payload its holder goes on.
+    pub(super) fn judged(&self, asked: Asked<'_>, verdict: &Verdict) {
         match verdict {
             Verdict::Replay(replay) => {
-                self.caller(asked, tenant, slot, Answer::Replayed, Some(&replay.outcome));
+                self.caller(asked, Answer::Replayed, Some(&replay.outcome));
             }
-            Verdict::Unknown(_) => self.caller(asked, tenant, slot, Answer::Unknown, None),
-            Verdict::Busy(_) => self.caller(asked, tenant, slot, Answer::Busy, None),
-            Verdict::Mismatch | Verdict::Execute(_) => {}
+            Verdict::Unknown(_) => self.caller(asked, Answer::Unknown, None),
+            Verdict::Busy(_) => self.caller(asked, Answer::Busy, None),
+            Verdict::Mismatch => self.caller(asked, Answer::Mismatch, None),
+            Verdict::Execute(claim) => {
+                let mut seen = self.seen.lock();
+                seen.brought.insert(claim.fence(), asked.payload.clone());
+            }
         }
     }
 
-    fn caller(
-        &self,
-        asked: u64,
-        tenant: &str,
-        slot: SlotId,
-        answer: Answer,
-        outcome: Option<&Outcome>,
-    ) {
+    fn caller(&self, asked: Asked<'_>, answer: Answer, outcome: Option<&Outcome>) {
+        let slot = asked.slot;
         let invoke = Event {
-            mono_ns: asked,
+            mono_ns: asked.at,
             proc: CALLERS,
             op_id: self.number(),
-            ..Event::invoke(Verb::Claim, &tenant.into(), &name(slot))
+            fingerprint: Some(asked.payload.clone()),
+            ..Event::invoke(Verb::Claim, &asked.tenant.into(), &name(slot))
         };
         let told = Event {
             answer: Some(answer),
@@ -192,6 +211,11 @@ impl Recorder {
 /// A slot's name in a history.
 pub(super) fn name(slot: SlotId) -> Arc<str> {
     format!("{slot:?}").into()
+}
+
+/// A payload's name in a history: the same text for the same payload under the same slot.
+pub(super) fn digest(seal: &Seal) -> Arc<str> {
+    format!("{:?}", seal.digest).into()
 }
 
 /// An outcome's digest in a history: the receipt itself, for a reader's sake.

@@ -44,7 +44,13 @@ impl Service {
     ///
     /// A keyed service repeats its first receipt; a probed one refuses fences older than the
     /// newest it has seen and charges once; an opaque one charges whenever it is asked.
-    pub fn charge(&self, slot: SlotId, fence: Fence) -> Result<String, Refused> {
+    /// `payload` is what the caller brought, for the ledger.
+    pub fn charge(
+        &self,
+        slot: SlotId,
+        fence: Fence,
+        payload: Option<Arc<str>>,
+    ) -> Result<String, Refused> {
         let mut accounts = self.accounts.lock();
         let account = accounts.entry(slot).or_default();
         if self.effect == Effect::Probed && account.fence.is_some_and(|seen| fence < seen) {
@@ -57,7 +63,7 @@ impl Service {
         }
         let receipt = format!("{slot:?}-{}", account.receipts.len());
         account.receipts.push(receipt.clone());
-        self.recorder.accepted(slot, fence, &receipt);
+        self.recorder.accepted(slot, fence, payload, &receipt);
         Ok(receipt)
     }
 

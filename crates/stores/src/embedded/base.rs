@@ -219,7 +219,7 @@ pub(super) fn open_error(store: &Path, error: fjall::Error) -> OpenError {
 }
 
 /// The trouble with the disk behind an error, if it is that.
-fn io_cause(error: &fjall::Error) -> Option<&io::Error> {
+pub(super) fn io_cause(error: &fjall::Error) -> Option<&io::Error> {
     let (fjall::Error::Io(cause) | fjall::Error::Storage(fjall::LsmError::Io(cause))) = error
     else {
         return None;

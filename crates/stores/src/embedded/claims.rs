@@ -8,7 +8,7 @@ use onceward::codec;
 use onceward::record::{Reason, StateName};
 use onceward::{Fence, SlotId, Timestamp};
 
-use super::base::{Base, unreadable};
+use super::base::{Base, io_cause, unreadable};
 use super::batch::{Batch, Change};
 use super::value::{Draft, Index, Value, index_from, read_index_key};
 
@@ -77,8 +77,15 @@ pub(super) fn claims_since(base: &Base, floor: Timestamp) -> fjall::Result<Vec<(
         let Some((_, slot)) = read_index_key(&key) else {
             continue;
         };
-        match base.get(slot) {
-            Ok(Some(value)) if value.state() == StateName::Claimed => claims.push((slot, value)),
+        let value = match base.records.get(slot.as_bytes()) {
+            Ok(Some(kept)) => Value::read(kept).map_err(|error| unreadable(slot, error)),
+            Ok(None) => continue,
+            // A claim that a disk withholds for a moment would stay a claim for good.
+            Err(error) if io_cause(&error).is_some() => return Err(error),
+            Err(error) => Err(unreadable(slot, error)),
+        };
+        match value {
+            Ok(value) if value.state() == StateName::Claimed => claims.push((slot, value)),
             Ok(_) => {}
             // It stays unreadable for whoever asks, which repeats nothing.
             Err(error) => tracing::error!(%error, "a claim cannot be read"),

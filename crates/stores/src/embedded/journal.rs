@@ -156,33 +156,59 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Cuts what is torn, and makes what lies behind `acknowledged` bytes durable.
+    /// Cuts what is torn, and makes durable what is not promised to be.
     ///
     /// A sync that failed leaves bytes that can be read and will never be written, for the
     /// system takes them for clean. Writing them once more makes them dirty again; on every open,
     /// because nobody knows how the run before ended.
-    pub(super) fn settle(&self, data: &Path, acknowledged: u64) -> io::Result<()> {
-        if self.torn == 0 && self.end <= acknowledged {
+    pub(super) fn settle(&self, data: &Path, promise: Promise) -> io::Result<()> {
+        self.cut(data)?;
+        // The database syncs a journal before it begins the next, so older ones are durable.
+        for id in ids(data)?.into_iter().filter(|id| *id >= promise.journal) {
+            let durable = match id == promise.journal && promise.synced {
+                true => promise.length,
+                // Acknowledged or not, the system had it and perhaps nobody else.
+                false => 0,
+            };
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .open(path(data, id))?;
+            let end = match id == self.journal {
+                true => self.end,
+                false => extent(&file)?,
+            };
+            rewrite(&file, durable, end)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts what is torn.
+    pub(super) fn cut(&self, data: &Path) -> io::Result<()> {
+        if self.torn == 0 {
             return Ok(());
         }
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(path(data, self.journal))?;
-        if self.torn > 0 {
-            file.set_len(self.end)?;
-        }
-        const PAGE: u64 = 4096;
-        let mut at = acknowledged.min(self.end) / PAGE * PAGE;
-        let mut bytes = vec![0; 256 * PAGE as usize];
-        while at < self.end {
-            let len = (self.end - at).min(bytes.len() as u64) as usize;
-            file.read_exact_at(&mut bytes[..len], at)?;
-            file.write_all_at(&bytes[..len], at)?;
-            at += len as u64;
-        }
+        let file = File::options().write(true).open(path(data, self.journal))?;
+        file.set_len(self.end)?;
         file.sync_all()
     }
+}
+
+/// Writes the bytes from `from` on once more, and syncs them.
+fn rewrite(file: &File, from: u64, end: u64) -> io::Result<()> {
+    const PAGE: u64 = 4096;
+    if end <= from {
+        return Ok(());
+    }
+    let mut at = from / PAGE * PAGE;
+    let mut bytes = vec![0; 256 * PAGE as usize];
+    while at < end {
+        let len = (end - at).min(bytes.len() as u64) as usize;
+        file.read_exact_at(&mut bytes[..len], at)?;
+        file.write_all_at(&bytes[..len], at)?;
+        at += len as u64;
+    }
+    file.sync_all()
 }
 
 /// Copies a journal to another folder, without the emptiness behind it.
@@ -220,17 +246,22 @@ pub(super) fn path(data: &Path, id: u64) -> PathBuf {
 
 /// Reads a journal as far as anything was written to it: it is created as a large empty file.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    use rustix::fs::{SeekFrom, seek};
-
     let file = File::open(path)?;
-    let mut end = 0;
-    // A file system that cannot tell says that everything is data.
-    while let Ok(data) = seek(&file, SeekFrom::Data(end)) {
-        end = seek(&file, SeekFrom::Hole(data))?;
-    }
-    let mut bytes = vec![0; end as usize];
+    let mut bytes = vec![0; extent(&file)? as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+/// Where the last hole of a file begins.
+fn extent(file: &File) -> io::Result<u64> {
+    use rustix::fs::{SeekFrom, seek};
+
+    let mut end = 0;
+    // A file system that cannot tell says that everything is data.
+    while let Ok(data) = seek(file, SeekFrom::Data(end)) {
+        end = seek(file, SeekFrom::Hole(data))?;
+    }
+    Ok(end)
 }
 
 /// Whether a crash can have left the batch at `at` like this: bytes are missing, and no whole
@@ -258,4 +289,51 @@ fn has_hole(bytes: &[u8], from: usize) -> bool {
         at = end;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    /// Says which of two journals are written once more.
+    fn rewritten(promise: Promise) -> [bool; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        for id in [3, 4] {
+            fs::write(path(data, id), [7; 100]).unwrap();
+            let file = File::options().write(true).open(path(data, id)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let scan = Scan {
+            journal: 4,
+            end: 100,
+            last: None,
+            torn: 0,
+        };
+        scan.settle(data, promise).unwrap();
+        [3, 4].map(|id| {
+            assert_eq!(fs::read(path(data, id)).unwrap(), [7; 100]);
+            let modified = fs::metadata(path(data, id)).unwrap().modified().unwrap();
+            modified > SystemTime::UNIX_EPOCH
+        })
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_on_the_disk_is_written_once_more() {
+        let promise = |journal, length, synced| Promise {
+            journal,
+            length,
+            synced,
+        };
+        assert_eq!(rewritten(promise(4, 100, true)), [false, false]);
+        assert_eq!(rewritten(promise(4, 50, true)), [false, true]);
+        assert_eq!(rewritten(promise(3, 100, true)), [false, true]);
+        assert_eq!(rewritten(promise(3, 50, true)), [true, true]);
+        assert_eq!(rewritten(promise(4, 100, false)), [false, true]);
+        assert_eq!(rewritten(promise(3, 100, false)), [true, true]);
+        // The journal that HEAD knew may be in tables by now, and gone.
+        assert_eq!(rewritten(promise(2, 100, true)), [true, true]);
+    }
 }

@@ -13,6 +13,11 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128;
 
+mod around;
+
+pub(super) use around::{FOLDER_MODE, beside, refuse_half_repaired};
+use around::{create, parent};
+
 use super::head::{Head, checked, replace, summed, sync_folder};
 use crate::OpenError;
 
@@ -61,7 +66,10 @@ impl Folder {
     /// Locks the folder at `path`, creating it if there is none.
     pub(super) fn lock(path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::io(path, source);
-        fs::create_dir_all(path).map_err(failed)?;
+        if !path.try_exists().map_err(failed)? {
+            refuse_half_repaired(path)?;
+            create(path).map_err(failed)?;
+        }
         refuse_strangers(path)?;
         let lock = File::options()
             .create(true)
@@ -113,6 +121,11 @@ impl Folder {
 
     /// Clears what an unfinished creation left, and marks the folder as one.
     pub(super) fn begin(&self) -> io::Result<()> {
+        // Whoever made the folder may have ended before its name was durable.
+        match sync_folder(parent(&self.path)) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
         File::create(self.path.join(NEW))?.sync_all()?;
         match fs::remove_dir_all(self.data()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -171,6 +184,7 @@ fn refuse_strangers(path: &Path) -> Result<(), OpenError> {
 pub(super) fn check_database(data: &Path) -> io::Result<Result<(), String>> {
     match fs::read(data.join("version")) {
         Ok(version) if version == DATABASE_VERSION => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => return Ok(Err("data/version cannot be read".to_owned())),
     }
     for keyspace in KEYSPACES {

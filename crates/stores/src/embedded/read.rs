@@ -5,12 +5,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use fjall::{Iter, Readable as _};
+use fjall::{Iter, Readable as _, UserValue};
 use onceward::store::{Error, Filter, Page, Reply};
 use onceward::{Record, SlotId};
 use tokio::sync::{mpsc, oneshot};
 
-use super::base::{Base, unavailable, unreadable};
+use super::base::{Base, io_cause, unavailable, unreadable};
 use super::shared::Shared;
 use super::value::Value;
 
@@ -104,6 +104,8 @@ pub(super) fn list(
     after: Option<SlotId>,
     limit: usize,
 ) -> Result<Reply<Page>, Error> {
+    // A page without room would never get anywhere.
+    let limit = limit.max(1);
     let mut page = Page::default();
     let mut looked = 0;
     let mut last = None;
@@ -114,24 +116,51 @@ pub(super) fn list(
         }
         let (key, kept) = match entry.into_inner() {
             Ok(entry) => entry,
-            Err(error) => return Err(list_error(base, last.or(after), error)),
+            Err(error) => {
+                let error = list_error(base, last.or(after), error);
+                return short(shared, page, last, error);
+            }
         };
         // The mark of the last batch is no record.
         let Ok(slot) = <[u8; SlotId::LEN]>::try_from(&*key).map(SlotId::from_bytes) else {
             continue;
         };
+        let record = match pick(slot, kept, filter) {
+            Ok(record) => record,
+            Err(error) => return short(shared, page, last, error),
+        };
         looked += 1;
         last = Some(slot);
-        let value = Value::read(kept).map_err(|error| unreadable(slot, error))?;
-        if filter.state.is_some_and(|state| state != value.state()) {
-            continue;
-        }
-        let record = decode(slot, &value)?;
-        if filter.passes(&record) {
-            page.records.push((slot, record));
-        }
+        page.records.extend(record.map(|record| (slot, record)));
     }
     Ok(Reply::new(page, shared.clock.now()))
+}
+
+/// Returns the record in a slot if it passes.
+fn pick(slot: SlotId, kept: UserValue, filter: &Filter) -> Result<Option<Arc<Record>>, Error> {
+    let value = Value::read(kept).map_err(|error| unreadable(slot, error))?;
+    if filter.state.is_some_and(|state| state != value.state()) {
+        return Ok(None);
+    }
+    let record = decode(slot, &value)?;
+    Ok(Some(record).filter(|record| filter.passes(record)))
+}
+
+/// Ends a page before a record that cannot be read. The next page begins with that one, and
+/// names it: nobody is kept from what lies before it or behind it.
+fn short(
+    shared: &Shared,
+    mut page: Page,
+    last: Option<SlotId>,
+    error: Error,
+) -> Result<Reply<Page>, Error> {
+    match error {
+        Error::Unreadable { .. } if last.is_some() => {
+            page.next = last;
+            Ok(Reply::new(page, shared.clock.now()))
+        }
+        error => Err(error),
+    }
 }
 
 fn records_after(base: &Base, after: Option<SlotId>) -> Iter {
@@ -145,6 +174,9 @@ fn records_after(base: &Base, after: Option<SlotId>) -> Iter {
 
 /// Names the record after `last`, which could not be read, so that a list can go on behind it.
 fn list_error(base: &Base, last: Option<SlotId>, error: fjall::Error) -> Error {
+    if io_cause(&error).is_some() {
+        return unavailable(error);
+    }
     let keys = records_after(base, last).map(fjall::Guard::key);
     let mut slots = keys.map_while(Result::ok).filter_map(|key| {
         let slot = <[u8; SlotId::LEN]>::try_from(&*key);

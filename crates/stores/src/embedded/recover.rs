@@ -4,6 +4,7 @@
 //! first error ends everything: the batch and all that waits are answered that nobody knows, the
 //! database is closed, read like after a crash, and only then served again.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -33,12 +34,17 @@ impl Writer {
         let shared = self.shared.clone();
         shared.is_down.store(true, Ordering::Release);
         self.forget();
-        // Waits for readers, and closes the database.
-        drop(shared.base.write().take());
+        // Waits for readers.
+        let base = shared.base.write().take();
+        // Closing a database that failed may panic, which makes it no worse.
+        if panic::catch_unwind(AssertUnwindSafe(|| drop(base))).is_err() {
+            tracing::error!("the database panicked while it was closed");
+        }
         shared.recent.reset();
         let mut pause = PAUSE;
         while !shared.is_closing.load(Ordering::Acquire) {
-            match self.reopen() {
+            let reopened = panic::catch_unwind(AssertUnwindSafe(|| self.reopen()));
+            match reopened.unwrap_or_else(|_| Err(self.panicked())) {
                 Ok((base, place, mark, claims)) => {
                     (self.place, self.mark, self.claims) = (place, mark, claims);
                     *shared.base.write() = Some(base);
@@ -60,7 +66,9 @@ impl Writer {
     /// that was under way may be there or not.
     fn reopen(&self) -> Result<(Base, Place, Mark, Claims), OpenError> {
         let folder = &self.shared.folder;
-        let head = self.head(self.shared.clock.now());
+        // As of the last batch that is known to be written: the one that failed may be there
+        // all the same, and none of its claims is older than this.
+        let head = self.head(self.mark.stamp);
         let (base, place, mark) = recover(folder, &head)?;
         // Their holders live in this process and go on: the claims stay claims.
         let live = claims_since(&base, head.claims);
@@ -69,6 +77,10 @@ impl Writer {
             claims.add(slot, &claim);
         }
         Ok((base, place, mark, claims))
+    }
+
+    fn panicked(&self) -> OpenError {
+        OpenError::damaged(self.shared.folder.path(), "the database panicked")
     }
 
     /// Answers everybody who waits that nobody knows.

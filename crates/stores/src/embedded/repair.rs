@@ -5,9 +5,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fjall::PersistMode;
 use onceward::clock::SystemClock;
 use onceward::{SlotId, Timestamp};
 
@@ -16,13 +18,15 @@ use super::batch::Batch;
 use super::disk::{Disk as _, MachineDisk};
 use super::head::{Head, Unusable, sync_folder};
 use super::journal::Mark;
-use super::layout::{Contents, Folder};
+use super::layout::{Contents, FOLDER_MODE, Folder, beside};
 use super::start::Started;
 use super::value::Value;
 use crate::OpenError;
 
 mod salvage;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use source::Source;
 
@@ -40,6 +44,8 @@ pub struct Repaired {
     pub cut: Option<Cut>,
     /// Whether only the journals could be read, so that everything older is gone.
     pub journals_only: bool,
+    /// Whether the record with the store's secret was read; without it no key finds its record.
+    pub secret_kept: bool,
     /// The last batch found.
     pub found: Option<u64>,
     /// The last batch known to have been acknowledged; `None` if that could not be read.
@@ -100,6 +106,9 @@ impl Repair {
     fn begin(path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::io(path, source);
         let path = path.canonicalize().map_err(failed)?;
+        if is_mount_point(&path).map_err(failed)? {
+            return Err(OpenError::MountPoint { path });
+        }
         let folder = Folder::lock(&path)?;
         match folder.contents() {
             Ok(Contents::Store) | Err(OpenError::Damaged { .. }) => {}
@@ -128,14 +137,21 @@ impl Repair {
     }
 
     fn run(self, is_dry: bool) -> Result<Repaired, OpenError> {
-        let repaired = self.repair(is_dry);
+        let mut repaired = self.rescue(is_dry);
+        if let Ok(repaired) = &mut repaired
+            && !is_dry
+        {
+            // From here on the original may be in the workshop, so only success clears that away.
+            repaired.original = Some(self.swap().map_err(|error| self.stuck(&error))?);
+        }
         if let Err(error) = fs::remove_dir_all(&self.workshop) {
             tracing::warn!(%error, folder = %self.workshop.display(), "left behind");
         }
         repaired
     }
 
-    fn repair(&self, is_dry: bool) -> Result<Repaired, OpenError> {
+    /// Reads what can be read and, unless it is only asked what that would be, writes it anew.
+    fn rescue(&self, is_dry: bool) -> Result<Repaired, OpenError> {
         let failed = |source| OpenError::io(self.folder.path(), source);
         let (source, cut) = Source::open(&self.folder, &self.workshop, self.head.as_ref())?;
         let mut repaired = Repaired {
@@ -144,6 +160,7 @@ impl Repair {
             unreadable: 0,
             cut,
             journals_only: source.is_partial(),
+            secret_kept: false,
             found: source.last().map(|mark| mark.sequence),
             acknowledged: self.head.map(|head| head.sequence),
             original: None,
@@ -157,9 +174,7 @@ impl Repair {
             let path = self.folder.path().to_owned();
             return Err(OpenError::NoSpace { path });
         }
-        let new = self.workshop.join("new");
-        self.rebuild(&source, &new, &mut repaired)?;
-        repaired.original = Some(self.swap(&new).map_err(failed)?);
+        self.rebuild(&source, &self.new_folder(), &mut repaired)?;
         Ok(repaired)
     }
 
@@ -209,7 +224,9 @@ impl Repair {
             }
         })?;
         commit(&mut batch, latest).map_err(failed)?;
-        // Closing syncs what was written.
+        // Closing syncs as well, but does not say whether that failed.
+        let synced = base.db.persist(PersistMode::SyncAll);
+        synced.map_err(failed)?;
         drop(base);
         head.sequence = mark.sequence;
         head.stamp = latest;
@@ -218,11 +235,12 @@ impl Repair {
     }
 
     /// Puts the new folder in the place of the old one. Returns where that is now.
-    fn swap(&self, new: &Path) -> io::Result<PathBuf> {
+    fn swap(&self) -> io::Result<PathBuf> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
 
         let path = self.folder.path();
-        let original = beside(path, "before-repair", self.number);
+        let new = &self.new_folder();
+        let original = beside(path, &format!(".before-repair-{}", self.number));
         let parent = path.parent().unwrap_or(path);
         // In one step where the system can do that, so that no crash leaves no folder at all: the
         // next open would take that for a new store.
@@ -230,11 +248,32 @@ impl Repair {
             Ok(()) => fs::rename(new, &original)?,
             Err(_) => {
                 fs::rename(path, &original)?;
-                fs::rename(new, path)?;
+                if let Err(error) = fs::rename(new, path) {
+                    fs::rename(&original, path)?;
+                    return Err(error);
+                }
             }
         }
         sync_folder(parent)?;
         Ok(original)
+    }
+
+    /// Says where everything is after a swap that came to a halt.
+    fn stuck(&self, error: &io::Error) -> OpenError {
+        let path = self.folder.path();
+        let what = format!(
+            "the folders could not change places, look for both in {}.*repair-{}: {error}",
+            path.display(),
+            self.number
+        );
+        OpenError::Folder {
+            path: path.to_owned(),
+            source: io::Error::new(error.kind(), what),
+        }
+    }
+
+    fn new_folder(&self) -> PathBuf {
+        self.workshop.join("new")
     }
 }
 
@@ -259,11 +298,11 @@ impl Repaired {
 /// Creates the first folder `PATH.repair-N` that is not there yet.
 fn workshop(path: &Path) -> io::Result<(u32, PathBuf)> {
     for number in 1.. {
-        let folder = beside(path, "repair", number);
-        if beside(path, "before-repair", number).try_exists()? {
+        let folder = beside(path, &format!(".repair-{number}"));
+        if beside(path, &format!(".before-repair-{number}")).try_exists()? {
             continue;
         }
-        match fs::create_dir(&folder) {
+        match fs::DirBuilder::new().mode(FOLDER_MODE).create(&folder) {
             Ok(()) => return Ok((number, folder)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -272,16 +311,16 @@ fn workshop(path: &Path) -> io::Result<(u32, PathBuf)> {
     Err(io::Error::other("every name is taken"))
 }
 
-fn beside(path: &Path, what: &str, number: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{what}-{number}"));
-    name.into()
+/// Whether another file system begins at `path`: that cannot be put elsewhere by renaming.
+fn is_mount_point(path: &Path) -> io::Result<bool> {
+    let Some(parent) = path.parent() else {
+        return Ok(true);
+    };
+    Ok(fs::metadata(path)?.dev() != fs::metadata(parent)?.dev())
 }
 
 /// How many bytes of the disk a folder takes.
 fn size(folder: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
-
     let mut bytes = 0;
     if !folder.try_exists()? {
         return Ok(0);

@@ -1,5 +1,6 @@
 //! Starting: from a locked folder to a database that holds everything that was acknowledged.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use super::base::{Base, open_error};
 use super::batch::Batch;
 use super::claims::{claims_since, unsettle};
 use super::head::{Head, Unusable};
-use super::journal::{Mark, Place, Promise, Scan};
-use super::layout::{Contents, Folder, check_database};
+use super::journal::{Flaw, Mark, Place, Promise, Scan};
+use super::layout::{Contents, Folder, check_database, refuse_half_repaired};
 use crate::OpenError;
 
 /// A store that may serve.
@@ -38,7 +39,10 @@ impl Started {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         let mut started = match folder.contents()? {
-            Contents::Nothing => Self::create(folder, sync, clock, Mark::FIRST, 0)?,
+            Contents::Nothing => {
+                refuse_half_repaired(folder.path())?;
+                Self::create(folder, sync, clock, Mark::FIRST, 0)?
+            }
             Contents::Store => Self::resume(folder, clock)?,
         };
         // The epoch is on disk before anything is served, so that no two runs share one.
@@ -175,17 +179,16 @@ pub(super) fn recover(folder: &Folder, head: &Head) -> Result<(Base, Place, Mark
         length: head.length,
         synced: head.synced,
     };
-    let scan = Scan::of(&data, Some(promise), |_| {})
-        .map_err(|flaw| OpenError::damaged(path, flaw.to_string()))?;
+    let scan = Scan::of(&data, Some(promise), |_| {}).map_err(|flaw| match flaw {
+        // A file that is not there is damage; a disk that does not answer now may do so later.
+        Flaw::Io(error) if error.kind() != io::ErrorKind::NotFound => failed(error),
+        flaw => OpenError::damaged(path, flaw.to_string()),
+    })?;
     if scan.torn > 0 {
         let Scan { journal, torn, .. } = scan;
         tracing::warn!(journal, bytes = torn, "an unfinished batch was cut");
     }
-    let acknowledged = match scan.journal == head.journal {
-        true => head.length,
-        false => 0,
-    };
-    scan.settle(&data, acknowledged).map_err(failed)?;
+    scan.settle(&data, promise).map_err(failed)?;
     let base = Base::open(&data, path)?;
     let mark = complete_up_to(&base, &scan, head, path)?;
     let place = Place::new(&data, scan.journal, scan.end);

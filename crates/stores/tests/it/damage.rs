@@ -10,7 +10,7 @@ use onceward_stores::embedded::{EmbeddedStore, Loss, repair, repair_dry_run};
 use crate::image::{Acknowledged, Image, Opened, copy, each, open, present, put, scratch};
 
 /// How many bits are flipped, file by file.
-const FLIPS: usize = 400;
+const FLIPS: usize = 300;
 
 /// A damaged folder is served whole or refused; and then, having been opened once in vain,
 /// what a repair says about its loss is true.

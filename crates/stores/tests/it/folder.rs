@@ -111,3 +111,52 @@ fn a_store_is_opened_by_its_url() {
     assert_eq!(durability(""), onceward::Durability::D2);
     assert_eq!(durability("?durability=os"), onceward::Durability::D1);
 }
+
+#[test]
+fn no_new_store_is_begun_where_a_repair_ended_halfway() {
+    for left in ["store.before-repair-1", "store.repair-12"] {
+        let folder = scratch();
+        let path = folder.path().join("store");
+        fs::create_dir(folder.path().join(left)).unwrap();
+        let refused = EmbeddedStore::open(&path).unwrap_err();
+        assert!(matches!(refused, OpenError::HalfRepaired { .. }));
+        assert!(refused.hint().contains(left), "{}", refused.hint());
+        assert!(!path.exists(), "the way back is free");
+        fs::create_dir(&path).unwrap();
+        let refused = EmbeddedStore::open(&path).unwrap_err();
+        assert!(matches!(refused, OpenError::HalfRepaired { .. }));
+        fs::remove_dir(folder.path().join(left)).unwrap();
+        fs::create_dir(folder.path().join("store.repair-manual")).unwrap();
+        drop(EmbeddedStore::open(&path).unwrap());
+        // A store that is there is opened, whatever lies beside it.
+        fs::create_dir(folder.path().join(left)).unwrap();
+        drop(EmbeddedStore::open(&path).unwrap());
+    }
+}
+
+#[test]
+fn nobody_else_may_look_into_a_new_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = scratch();
+    let path = folder.path().join("deep/store");
+    drop(EmbeddedStore::open(&path).unwrap());
+    for created in [path.parent().unwrap(), &path] {
+        let mode = fs::metadata(created).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", created.display());
+    }
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_no_damage() {
+    let folder = scratch();
+    drop(EmbeddedStore::open(folder.path()).unwrap());
+    let version = folder.path().join("data/version");
+    fs::remove_file(&version).unwrap();
+    let missing = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(matches!(missing, OpenError::Damaged { .. }), "{missing:?}");
+    // Reading it is an error of the system.
+    fs::create_dir(&version).unwrap();
+    let refused = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::Folder { .. }), "{refused:?}");
+}

@@ -13,3 +13,4 @@ mod kill;
 mod poison;
 mod recall;
 mod reopen;
+mod salvage;

@@ -127,6 +127,63 @@ async fn a_claim_is_still_swept_after_the_store_was_opened_again_under_it() {
     assert!(matches!(lapsed[0].1.state, State::Claimed(_)));
 }
 
+/// A disk that takes its time to say that it wrote, and then says that it failed.
+#[derive(Debug)]
+struct SlowBadDisk {
+    clock: Arc<ManualClock>,
+    bad: BadDisk,
+}
+
+impl Disk for SlowBadDisk {
+    fn room(&self, path: &Path) -> io::Result<Room> {
+        self.bad.room(path)
+    }
+
+    fn written(&self) -> io::Result<()> {
+        let failed = self.bad.written();
+        if failed.is_err() {
+            self.clock.advance(Duration::from_secs(5));
+        }
+        failed
+    }
+}
+
+#[tokio::test]
+async fn a_lone_claim_of_the_batch_that_failed_is_swept_as_well() {
+    let folder = scratch();
+    let clock = Arc::new(ManualClock::new());
+    let disk = Arc::new(SlowBadDisk {
+        clock: Arc::clone(&clock),
+        bad: BadDisk::default(),
+    });
+    let store = EmbeddedStore::at(folder.path())
+        .clock(clock.clone())
+        .disk(disk.clone())
+        .open()
+        .unwrap();
+    let slot = records::slot("held");
+    let claim = records::claimed(records::LONG);
+    disk.bad.after.store(true, Ordering::SeqCst);
+    let failed = store.insert(slot, &claim, Timestamp::NEVER).await;
+    assert!(
+        matches!(failed, Err(Error::Unavailable { .. })),
+        "{failed:?}"
+    );
+    assert_eq!(put_again(&store, "next").await, Insert::Done);
+    clock.advance(records::LONG + records::SHORT);
+    let swept = store.sweep(Timestamp::NEVER, 10).await.unwrap().value;
+    let lapsed = Vec::from_iter(swept.lapsed.iter().map(|(slot, _)| *slot));
+    assert_eq!(lapsed, [slot]);
+    // Nor is it forgotten when the store is opened the next time.
+    store.close();
+    let store = EmbeddedStore::at(folder.path())
+        .clock(clock)
+        .open()
+        .unwrap();
+    let found = store.get(slot).await.unwrap().value.unwrap();
+    assert!(matches!(found.state, State::Unknown(_)), "{found:?}");
+}
+
 #[tokio::test]
 async fn a_database_whose_worker_died_is_opened_again_once_that_is_possible() {
     let folder = scratch();

@@ -1,6 +1,6 @@
 //! Salvage: every record of a database that may have holes.
 
-use std::ops::Bound;
+use std::ops::RangeInclusive;
 
 use fjall::{Iter, Readable as _, UserValue};
 use onceward::SlotId;
@@ -9,15 +9,28 @@ use super::Repaired;
 use crate::OpenError;
 use crate::embedded::base::Base;
 
-/// Slots that begin with these bytes are read together; a stretch that fails is split by another
-/// byte until it is this long. A hole then costs what shares its block, and little else.
-const PREFIX_MAX: usize = 4;
+/// How often a stretch that can be read from neither end is halved before it is given up. Sound
+/// blocks between two bad ones are found that way, and a hole costs a hundred reads at most.
+const HALVINGS: u32 = 6;
 
-/// How many slots may be kept in memory.
-const SLOTS_AT_ONCE: usize = 1 << 20;
-
+type Key = [u8; SlotId::LEN];
 type Sift<'a> =
     &'a mut dyn FnMut(&mut Repaired, SlotId, Option<UserValue>) -> Result<(), OpenError>;
+
+/// How far a stretch could be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reach {
+    /// To its other end.
+    All,
+    /// Up to and including this slot, if there was one at all.
+    To(Option<Key>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Up,
+    Down,
+}
 
 /// Hands every slot to `sift`: with what it holds, or with nothing where that cannot be read.
 pub(super) fn salvage(
@@ -25,53 +38,122 @@ pub(super) fn salvage(
     repaired: &mut Repaired,
     sift: Sift<'_>,
 ) -> Result<(), OpenError> {
-    stretch(base, &mut Vec::new(), repaired, sift)
+    let all = [u8::MIN; SlotId::LEN]..=[u8::MAX; SlotId::LEN];
+    stretch(base, all, HALVINGS, repaired, sift)
 }
 
-/// Reads the slots that begin with `prefix`.
+/// Reads a stretch of slots from both ends, and then by halves what lies between two errors.
 fn stretch(
     base: &Base,
-    prefix: &mut Vec<u8>,
+    keys: RangeInclusive<Key>,
+    halvings: u32,
     repaired: &mut Repaired,
     sift: Sift<'_>,
 ) -> Result<(), OpenError> {
-    // The slots of a stretch are kept in memory until its last block was read.
-    if prefix.len() >= 2 || base.records.approximate_len() <= SLOTS_AT_ONCE {
-        if let Some(slots) = slots(base, prefix) {
-            for slot in slots {
-                let kept = base.records.get(slot.as_bytes()).ok().flatten();
-                sift(repaired, slot, kept)?;
-            }
-            return Ok(());
-        }
-        if prefix.len() == PREFIX_MAX {
-            repaired.unreadable += 1;
-            return Ok(());
-        }
+    let (mut first, mut last) = keys.into_inner();
+    let Reach::To(low) = read(base, &first, &last, Way::Up, repaired, sift)? else {
+        return Ok(());
+    };
+    if low == Some(last) {
+        repaired.unreadable += 1;
+        return Ok(());
     }
-    for byte in 0..=u8::MAX {
-        prefix.push(byte);
-        stretch(base, prefix, repaired, sift)?;
-        prefix.pop();
+    first = low.map_or(first, after);
+    let Reach::To(high) = read(base, &first, &last, Way::Down, repaired, sift)? else {
+        // Whatever was in the way upwards had no slots behind it: nobody knows what it held.
+        repaired.unreadable += 1;
+        return Ok(());
+    };
+    if high == Some(first) {
+        repaired.unreadable += 1;
+        return Ok(());
     }
-    Ok(())
+    last = high.map_or(last, before);
+    // A stretch that gave something is smaller now, and deserves another look.
+    let halvings = match low.or(high) {
+        Some(_) => HALVINGS,
+        None => halvings,
+    };
+    let (Some(left), Some(halvings)) = (middle(&first, &last), halvings.checked_sub(1)) else {
+        repaired.unreadable += 1;
+        return Ok(());
+    };
+    let right = after(left);
+    stretch(base, first..=left, halvings, repaired, sift)?;
+    stretch(base, right..=last, halvings, repaired, sift)
 }
 
-/// The slots that begin with `prefix`, or `None` if some of them cannot be read.
-fn slots(base: &Base, prefix: &[u8]) -> Option<Vec<SlotId>> {
-    let mut slots = Vec::new();
-    for entry in range(base, prefix) {
-        let key = entry.key().ok()?;
+/// Hands on what can be read before the first error.
+fn read(
+    base: &Base,
+    first: &Key,
+    last: &Key,
+    way: Way,
+    repaired: &mut Repaired,
+    sift: Sift<'_>,
+) -> Result<Reach, OpenError> {
+    let mut reached = None;
+    if first > last {
+        return Ok(Reach::All);
+    }
+    let mut entries = range(base, first, last);
+    loop {
+        let next = match way {
+            Way::Up => entries.next(),
+            Way::Down => entries.next_back(),
+        };
+        let Some(entry) = next else {
+            return Ok(Reach::All);
+        };
+        let Ok(key) = entry.key() else {
+            return Ok(Reach::To(reached));
+        };
         // The mark of the last batch is no record.
-        let slot = <[u8; SlotId::LEN]>::try_from(&*key);
-        slots.extend(slot.ok().map(SlotId::from_bytes));
+        let Ok(key) = Key::try_from(&*key) else {
+            continue;
+        };
+        reached = Some(key);
+        let kept = base.records.get(key).ok().flatten();
+        sift(repaired, SlotId::from_bytes(key), kept)?;
     }
-    Some(slots)
 }
 
-fn range(base: &Base, prefix: &[u8]) -> Iter {
-    let mut last = prefix.to_vec();
-    last.resize(SlotId::LEN, u8::MAX);
-    let bounds = (Bound::Included(prefix), Bound::Included(&*last));
+fn range(base: &Base, first: &Key, last: &Key) -> Iter {
+    let bounds = first.as_slice()..=last.as_slice();
     base.db.snapshot().range::<&[u8], _>(&base.records, bounds)
+}
+
+/// The last key of the lower half; `None` if the two are too close to be told apart.
+fn middle(first: &Key, last: &Key) -> Option<Key> {
+    let (low, high) = (upper(first), upper(last));
+    let middle = low + high.checked_sub(low).filter(|gap| *gap > 0)? / 2;
+    let mut key = [u8::MAX; SlotId::LEN];
+    key[..16].copy_from_slice(&middle.to_be_bytes());
+    Some(key)
+}
+
+fn upper(key: &Key) -> u128 {
+    key.first_chunk().map_or(0, |it| u128::from_be_bytes(*it))
+}
+
+/// The key after `key`, which is not the last one.
+fn after(mut key: Key) -> Key {
+    for byte in key.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            break;
+        }
+    }
+    key
+}
+
+/// The key before `key`, which is not the first one.
+fn before(mut key: Key) -> Key {
+    for byte in key.iter_mut().rev() {
+        *byte = byte.wrapping_sub(1);
+        if *byte != u8::MAX {
+            break;
+        }
+    }
+    key
 }

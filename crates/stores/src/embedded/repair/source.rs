@@ -112,6 +112,7 @@ impl Source {
             match value.filter(|value| read::decode(slot, value).is_ok()) {
                 Some(value) => {
                     repaired.records += 1;
+                    repaired.secret_kept |= slot == SlotId::RESERVED;
                     keep(slot, value)
                 }
                 None => {
@@ -165,7 +166,7 @@ fn mend_journals(data: &Path, head: Option<&Head>) -> io::Result<Option<Cut>> {
     loop {
         match Scan::of(data, None, |_| {}) {
             Ok(scan) => {
-                scan.settle(data, scan.end)?;
+                scan.cut(data)?;
                 return Ok(cut);
             }
             Err(Flaw::Unreadable { journal, at }) => {
