@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
+use crate::store::Durability;
+
 /// What is counted per route.
 #[derive(Clone)]
 pub(crate) struct Meters {
@@ -66,7 +68,9 @@ impl std::fmt::Debug for Meters {
 // === impl StoreMeters ===
 
 impl StoreMeters {
-    pub(crate) fn new(store: &'static str) -> Self {
+    pub(crate) fn new(store: &'static str, durability: Durability) -> Self {
+        // 0 to 3, as the classes are named: an alarm can tell D1 from D2.
+        gauge!("onceward_store_durability", "store" => store).set(durability as u8);
         Self {
             seconds: histogram!("onceward_store_seconds", "store" => store),
             errors: counter!("onceward_store_errors_total", "store" => store),

@@ -52,7 +52,7 @@ impl Reach {
     ) -> Self {
         Self {
             mint,
-            meters: StoreMeters::new(store.kind()),
+            meters: StoreMeters::new(store.kind(), store.durability()),
             time: StoreTime {
                 latest: AtomicU64::new(0),
                 offset: AtomicI64::new(i64::MIN),

@@ -143,6 +143,14 @@ fn waiters_are_counted_while_they_wait() {
 }
 
 #[test]
+fn the_durability_class_of_the_store_is_told() {
+    let counted = Counted::during(|| async {
+        World::new().engine.secret().await.unwrap();
+    });
+    counted.expect(&[("onceward_store_durability", 0.0)]);
+}
+
+#[test]
 fn sweeping_and_the_stores_latency_are_counted() {
     let counted = Counted::during(|| async {
         let world = World::new().policy(|policy| policy.retention(SECOND));
