@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::clock::{GuardedClock, micros};
-use crate::engine::Shared;
+use crate::engine::{Attempt, Shared};
 use crate::protocol::Arrival;
 use crate::record::Point;
 use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId};
@@ -149,6 +149,17 @@ impl Claim {
     /// right before the first byte of the work leaves.
     pub fn is_held(&self) -> bool {
         self.holding.is_held()
+    }
+
+    /// What whoever does the work needs to know about it, apart from the claim itself.
+    pub fn as_attempt(&self) -> Attempt {
+        Attempt::new(self.holding.clone(), self.duty)
+    }
+
+    /// Whether a release leaves the key free: no earlier attempt and no recovery point may have
+    /// left something behind. Otherwise a release puts the unknown record back.
+    pub fn is_whole(&self) -> bool {
+        self.holding.is_whole()
     }
 
     /// Overrides how long the outcome is kept.

@@ -145,6 +145,23 @@ impl Engine {
         ))
     }
 
+    /// Like [`Engine::prepare`], without waiting: `None` until the deployment's secret was read.
+    pub fn prepared(&self, slot: &Slot, fingerprint: &Fingerprint) -> Option<Arrival> {
+        let secret = self.shared.secret.get()?;
+        let rules = self.rules.clone();
+        Some(Arrival::new(slot.clone(), fingerprint, rules, secret))
+    }
+
+    /// Returns the verdict about work that is done, if the store has its record at hand.
+    ///
+    /// `None` says nothing: ask with [`Engine::admit`]. This is how most duplicates are answered
+    /// without waiting for anything.
+    pub fn recall(&self, arrival: &Arrival) -> Option<Verdict> {
+        let verdict = self.shared.recall(arrival)?;
+        count(arrival, &verdict);
+        Some(verdict)
+    }
+
     /// Asks to do the work named by `slot`, whose payload has this fingerprint.
     ///
     /// While somebody else is at it, waits as long as the policy says. Cancel safe: a claim
@@ -157,8 +174,7 @@ impl Engine {
     /// Like [`Engine::begin`], for an arrival that is prepared.
     pub async fn admit(&self, arrival: &Arrival) -> Result<Verdict, Error> {
         // Most duplicates end here: no future of the slow path is built, no store is asked.
-        if let Some(verdict) = self.shared.recall(arrival) {
-            count(arrival, &verdict);
+        if let Some(verdict) = self.recall(arrival) {
             return Ok(verdict);
         }
         let span = tracing::debug_span!("begin", slot = ?arrival.id());
@@ -247,7 +263,7 @@ impl Engine {
         busy: Busy,
         since: Timestamp,
     ) -> Result<Verdict, Error> {
-        let OnBusy::Wait(limit) = arrival.policy().on_busy else {
+        let OnBusy::Wait(limit) = arrival.wait_rule() else {
             return Ok(Verdict::Busy(busy));
         };
         if limit.is_zero() {

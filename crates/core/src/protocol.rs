@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::meters::Meters;
 use crate::{
-    Effect, Fence, Fingerprint, Outcome, Policy, Reason, Record, Seal, Secret, Slot, SlotId, State,
-    Timestamp,
+    Effect, Fence, Fingerprint, OnBusy, Outcome, Policy, Reason, Record, Seal, Secret, Slot,
+    SlotId, State, Timestamp,
 };
 
 mod moves;
@@ -26,6 +26,8 @@ struct Asking {
     seal: Seal,
     /// The same payload under the rules that were in force before.
     previous: Option<Seal>,
+    /// What this arrival wants while somebody else is at it, if not what the policy says.
+    on_busy: Option<OnBusy>,
     rules: Rules,
 }
 
@@ -147,6 +149,7 @@ impl Arrival {
             id,
             seal: fingerprint.seal(secret, id),
             previous: None,
+            on_busy: None,
             rules: rules.into(),
             slot,
         }))
@@ -157,6 +160,13 @@ impl Arrival {
     pub fn or(mut self, previous: &Fingerprint, secret: &Secret) -> Self {
         let asking = Arc::make_mut(&mut self.0);
         asking.previous = Some(previous.seal(secret, asking.id));
+        self
+    }
+
+    /// Overrides what the policy says about a slot at which somebody else is at work.
+    #[must_use]
+    pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
+        Arc::make_mut(&mut self.0).on_busy = Some(on_busy);
         self
     }
 
@@ -173,6 +183,10 @@ impl Arrival {
     /// The rules asked under.
     pub fn policy(&self) -> &Policy {
         self.0.rules.policy()
+    }
+
+    pub(crate) fn wait_rule(&self) -> OnBusy {
+        self.0.on_busy.unwrap_or(self.policy().on_busy)
     }
 
     pub(crate) fn seal(&self) -> Seal {

@@ -154,8 +154,14 @@ pub(crate) async fn within<T>(
         return Answered::AtOnce(answer);
     }
     let start = clock.stopwatch();
-    match tokio::time::timeout(limit, call).await {
-        Ok(answer) => Answered::After(clock.stopwatch().saturating_sub(start), answer),
-        Err(_) => Answered::Never,
+    // Boxed, because a timer is aligned to cache lines, and so would be every future around it.
+    let mut timer = Box::pin(tokio::time::sleep(limit));
+    let answered = future::poll_fn(|cx| match Pin::new(&mut call).poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+    });
+    match answered.await {
+        Some(answer) => Answered::After(clock.stopwatch().saturating_sub(start), answer),
+        None => Answered::Never,
     }
 }

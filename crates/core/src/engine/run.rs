@@ -27,8 +27,8 @@ enum Ended {
     Unknown(BoxError),
 }
 
-/// What the work needs to know about the attempt it is part of.
-#[derive(Debug)]
+/// What the work needs to know about the attempt it is part of. Cheap to clone.
+#[derive(Clone, Debug)]
 pub struct Attempt {
     holding: Arc<Holding>,
     duty: Duty,
@@ -101,6 +101,10 @@ impl Done {
 // === impl Attempt ===
 
 impl Attempt {
+    pub(crate) fn new(holding: Arc<Holding>, duty: Duty) -> Self {
+        Self { holding, duty }
+    }
+
     /// The caller's name for the work: forward it to a service that deduplicates.
     pub fn key(&self) -> &Key {
         self.holding.arrival.slot().key()
@@ -185,10 +189,7 @@ where
         let late = "the claim lapsed before the work began";
         return not_executed(claim, late.into()).await;
     }
-    let attempt = Attempt {
-        holding: claim.holding().clone(),
-        duty: claim.duty(),
-    };
+    let attempt = claim.as_attempt();
     let worked = AssertUnwindSafe(async move { work(attempt).await })
         .catch_unwind()
         .await;

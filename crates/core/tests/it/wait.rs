@@ -395,3 +395,17 @@ async fn on_many_threads_every_waiter_is_answered() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_arrival_may_refuse_to_wait_where_its_policy_would() {
+    let world = World::new();
+    let _claim = world.begin("k1").await.expect_claim();
+    let slot = world.slot("k1");
+    let arrival = world
+        .engine
+        .prepare(&slot, &world.fingerprint())
+        .await
+        .unwrap();
+    let verdict = world.engine.admit(&arrival.on_busy(OnBusy::Refuse)).await;
+    assert!(matches!(verdict, Ok(Verdict::Busy(_))));
+}
