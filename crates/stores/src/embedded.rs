@@ -31,6 +31,7 @@ mod head;
 mod journal;
 mod keeper;
 mod layout;
+mod lull;
 mod options;
 mod read;
 mod recent;
@@ -52,6 +53,7 @@ use claims::Claims;
 use disk::Reserve;
 use keeper::Keeper;
 use layout::Folder;
+use lull::Lull;
 use read::Reader;
 use recent::Recent;
 use shared::Shared;
@@ -170,6 +172,7 @@ impl EmbeddedStore {
             waiting: Vec::new(),
             sweeps: Default::default(),
             answered: 0,
+            lull: Lull::default(),
         };
         let reader = Reader::start("onceward-reader", Arc::clone(&shared)).map_err(no_thread)?;
         let lister = Reader::start("onceward-lister", Arc::clone(&shared)).map_err(no_thread)?;

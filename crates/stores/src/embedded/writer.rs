@@ -20,6 +20,7 @@ use super::disk::Reserve;
 use super::head::Head;
 use super::journal::{Mark, Place};
 use super::keeper::Keeper;
+use super::lull::Lull;
 use super::recent::Ticket;
 use super::shared::Shared;
 use super::sweep::{Cursor, Sweep};
@@ -82,6 +83,7 @@ pub(super) struct Writer {
     pub(super) sweeps: VecDeque<Sweep>,
     /// How many callers the last batch answered.
     pub(super) answered: usize,
+    pub(super) lull: Lull,
 }
 
 #[derive(Debug)]
@@ -102,7 +104,8 @@ impl Writer {
     /// How many asks one batch takes, and how many bytes of records.
     const ASKS_MAX: usize = 1024;
     const BYTES_MAX: usize = 8 << 20;
-    /// How often to look in vain for somebody who is expected: some microseconds.
+    /// How often to look in vain for somebody who is expected: some microseconds each. Callers
+    /// that do not come back at once, but are off to a service, are not worth more.
     const PATIENCE: usize = 16;
 
     /// Writes until the store is closed.
@@ -159,21 +162,28 @@ impl Writer {
         let mut next = first;
         let mut taken = 0;
         let mut patience = Self::PATIENCE;
+        let mut before_lull = None;
         // Counted whether they write or not, so that nobody waits behind those who do not.
         while taken < Self::ASKS_MAX && self.batch.bytes() < Self::BYTES_MAX {
             match next {
                 Some(ask) => {
                     self.take(base, ask);
                     taken += 1;
-                    patience = Self::PATIENCE;
                 }
                 None if taken < self.answered && patience > 0 => {
                     patience -= 1;
                     thread::yield_now();
                 }
+                None if before_lull.is_none() && self.lull.is_worth(taken) => {
+                    before_lull = Some(taken);
+                    thread::park_timeout(Lull::LENGTH);
+                }
                 None => break,
             }
             next = self.asks.try_recv().ok();
+        }
+        if let Some(before) = before_lull {
+            self.lull.brought(taken - before, before);
         }
     }
 
