@@ -1,0 +1,459 @@
+//! The guard: one request's way from its arrival to its answer.
+//!
+//! [`Guard::handle`] is the whole behaviour on the wire. The tower layer calls it with the inner
+//! service, the gateway with its upstream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response, header};
+use http_body::Body;
+use onceward::clock::{Clock as _, SystemClock};
+use onceward::{Arrival, BoxError, Engine, Error, Key, Scope, Slot, SlotId, Verdict};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+use crate::body::{AnswerBody, RequestBody};
+use crate::detach::Detach;
+use crate::execute::Execution;
+use crate::headers::{strip_hop_by_hop, strip_ours};
+use crate::prefer::Prefer;
+use crate::problem::{Media, Naming, Problem};
+use crate::read::{self, Received};
+use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer};
+
+/// Makes the requests of one route safe to retry. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Guard(Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) terms: Terms,
+    pub(crate) naming: Naming,
+    pub(crate) probe: Option<Arc<dyn Probe>>,
+    /// How many executions may be under way at a time, of this route and of those it shares with.
+    pub(crate) executions: Option<Arc<Semaphore>>,
+}
+
+/// What the head of a request says about a key.
+enum Look {
+    /// There is none, or none counts: the request is none of our business.
+    Pass,
+    Found(Key),
+    InBody,
+}
+
+/// A request that is read in full.
+enum Read {
+    Keyed(Asked),
+    Unkeyed(Received),
+}
+
+/// What a request with a key asks for.
+struct Asked {
+    key: Key,
+    caller: Arc<str>,
+    received: Received,
+}
+
+// === impl Guard ===
+
+impl Guard {
+    /// Returns a guard that keeps its records with `engine`, under `terms`.
+    pub fn new(engine: &Engine, terms: Terms) -> Self {
+        let mut policy = terms.policy.clone();
+        policy.on_busy = match terms.on_busy {
+            OnBusy::Wait(limit) => onceward::OnBusy::Wait(limit),
+            OnBusy::Refuse | OnBusy::Accept => onceward::OnBusy::Refuse,
+        };
+        Self(Arc::new(Inner {
+            engine: engine.with_policy(policy),
+            terms,
+            naming: Naming::default(),
+            probe: None,
+            executions: None,
+        }))
+    }
+
+    /// Sets how problems are named.
+    #[must_use]
+    pub fn naming(self, naming: Naming) -> Self {
+        self.with(|inner| inner.naming = naming)
+    }
+
+    /// Sets whom to ask about work whose holder fell silent. Without it, probed work whose holder
+    /// fell silent stays unknown.
+    #[must_use]
+    pub fn probe(self, probe: Arc<dyn Probe>) -> Self {
+        self.with(|inner| inner.probe = Some(probe))
+    }
+
+    /// Begins nothing new while as many executions are under way as `permits` has permits. Guards
+    /// may share them. Replays and duplicates that wait are never refused for it.
+    #[must_use]
+    pub fn executions(self, permits: Arc<Semaphore>) -> Self {
+        self.with(|inner| inner.executions = Some(permits))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Arc::try_unwrap(self.0).unwrap_or_else(|shared| Inner {
+            engine: shared.engine.clone(),
+            terms: shared.terms.clone(),
+            naming: shared.naming.clone(),
+            probe: shared.probe.clone(),
+            executions: shared.executions.clone(),
+        });
+        change(&mut inner);
+        Self(Arc::new(inner))
+    }
+
+    /// The terms of the route.
+    pub fn terms(&self) -> &Terms {
+        &self.0.terms
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Returns the answer that tells a caller about `problem`.
+    pub fn refuse<B>(
+        &self,
+        problem: &Problem,
+        media: Media,
+        slot: Option<SlotId>,
+    ) -> Response<AnswerBody<B>> {
+        self.0.refuse(problem, media, slot)
+    }
+
+    /// Answers a request: by executing it, by the answer it had before, or by a refusal.
+    ///
+    /// `caller` says who asks, and is called only if that matters. An error of `execute` is
+    /// returned for requests without a key; for others it decides what becomes of the record.
+    ///
+    /// Cancel safe: an execution that has begun goes on in a task of its own.
+    pub async fn handle<B, C, X>(
+        &self,
+        request: Request<B>,
+        caller: C,
+        execute: X,
+    ) -> Result<Response<AnswerBody<X::Body>>, X::Error>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+        C: FnOnce(&Parts) -> Result<Arc<str>, Problem>,
+        X: Execute<B>,
+    {
+        let (parts, body) = request.into_parts();
+        let inner = &self.0;
+        let look = match inner.look(&parts) {
+            // Boxed, like every execution: a replay shall not carry the room that one takes.
+            Ok(Look::Pass) => {
+                return Box::pin(pass(Request::from_parts(parts, body), execute)).await;
+            }
+            Ok(look) => look,
+            // Who may not ask is told that first.
+            Err(Problem::MissingKey) => {
+                let problem = caller(&parts).err().unwrap_or(Problem::MissingKey);
+                return Ok(inner.refuse(&problem, Media::of(&parts.headers), None));
+            }
+            Err(problem) => return Ok(inner.refuse(&problem, Media::of(&parts.headers), None)),
+        };
+        let caller = caller(&parts);
+        match inner.receive(&parts, body, look, caller).await {
+            Ok(Read::Keyed(asked)) => Ok(self.ask(parts, asked, execute).await),
+            Ok(Read::Unkeyed(Received { data, trailers })) => {
+                let body = RequestBody::whole(data, trailers);
+                Box::pin(pass_body(Request::from_parts(parts, body), execute)).await
+            }
+            Err(problem) => Ok(inner.refuse(&problem, Media::of(&parts.headers), None)),
+        }
+    }
+
+    /// Asks the engine about a request with a key, and does what it says.
+    async fn ask<B, X>(
+        &self,
+        parts: Parts,
+        asked: Asked,
+        execute: X,
+    ) -> Response<AnswerBody<X::Body>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+        X: Execute<B>,
+    {
+        let inner = &self.0;
+        let prefer = Prefer::of(&parts.headers);
+        let arrival = match inner.arrival(&parts, &asked, prefer).await {
+            Ok(arrival) => arrival,
+            Err(problem) => return inner.refuse(&problem, Media::of(&parts.headers), None),
+        };
+        match inner.engine.recall(&arrival) {
+            Some(verdict) => inner.answer(verdict, Media::of(&parts.headers), arrival.id()),
+            None => {
+                let received = asked.received;
+                let work = self.execute(parts, received, arrival, prefer, execute);
+                Box::pin(work).await
+            }
+        }
+    }
+
+    /// Asks for the right to execute, and executes.
+    async fn execute<B, X>(
+        &self,
+        parts: Parts,
+        received: Received,
+        arrival: Arrival,
+        prefer: Prefer,
+        execute: X,
+    ) -> Response<AnswerBody<X::Body>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+        X: Execute<B>,
+    {
+        let (inner, slot) = (&self.0, arrival.id());
+        let claim = match inner.engine.admit(&arrival).await {
+            Ok(Verdict::Execute(claim)) => claim,
+            Ok(Verdict::Busy(_)) if inner.accepts(prefer) => {
+                return answer::accepted(slot, prefer.respond_async);
+            }
+            Ok(verdict) => return inner.answer(verdict, Media::of(&parts.headers), slot),
+            Err(error) => {
+                let media = Media::of(&parts.headers);
+                return inner.refuse(&unavailable(&error), media, Some(slot));
+            }
+        };
+        let Ok(permit) = inner.permit() else {
+            // A release that the store has not taken yet is repeated in the background.
+            let _ = claim.release().await;
+            let media = Media::of(&parts.headers);
+            return inner.refuse(&Problem::TooManyClaims, media, Some(slot));
+        };
+        let execution = Execution::new(inner.clone(), claim, permit, parts, received);
+        let work = Detach::new(execution.run(execute));
+        if !(prefer.respond_async && inner.terms.status_resource) {
+            return work.await;
+        }
+        // The caller asked not to wait for longer than this.
+        let limit = prefer.wait.unwrap_or(Duration::ZERO);
+        match Box::pin(tokio::time::timeout(limit, work)).await {
+            Ok(response) => response,
+            Err(_) => answer::accepted(slot, true),
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// The longest anybody waits, whatever it prefers.
+    const WAIT_MAX: Duration = Duration::from_secs(30);
+
+    /// Looks for a key before the body is read, so that a request without one streams through
+    /// untouched.
+    fn look(&self, parts: &Parts) -> Result<Look, Problem> {
+        let terms = &self.terms;
+        if terms.key == KeyNeed::Off || is_safe(&parts.method) {
+            return Ok(Look::Pass);
+        }
+        if terms.key_from.needs_body() {
+            return Ok(Look::InBody);
+        }
+        match (read::key_in_head(terms, parts)?, terms.key) {
+            (Some(key), _) => {
+                refuse_tunnels(parts)?;
+                Ok(Look::Found(key))
+            }
+            (None, KeyNeed::Required) => Err(Problem::MissingKey),
+            (None, _) => Ok(Look::Pass),
+        }
+    }
+
+    /// Receives the whole body: a cut upload executes nothing, a slow sender holds no key.
+    async fn receive<B>(
+        &self,
+        parts: &Parts,
+        body: B,
+        look: Look,
+        caller: Result<Arc<str>, Problem>,
+    ) -> Result<Read, Problem>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>>,
+    {
+        let terms = &self.terms;
+        // Who may not ask is told before anything is read.
+        if matches!(look, Look::Found(_)) || terms.key == KeyNeed::Required {
+            caller.as_ref().map_err(Clone::clone)?;
+        }
+        let mut received = read::body(body, terms.request_max).await?;
+        if let Some(trailers) = &mut received.trailers {
+            // Many servers merge them into the headers.
+            strip_hop_by_hop(trailers);
+            strip_ours(trailers);
+        }
+        let key = match look {
+            Look::Found(key) => key,
+            _ => match (read::key_in_body(terms, parts, &received.data)?, terms.key) {
+                (Some(key), _) => key,
+                (None, KeyNeed::Required) => return Err(Problem::MissingKey),
+                (None, _) => return Ok(Read::Unkeyed(received)),
+            },
+        };
+        refuse_tunnels(parts)?;
+        let caller = caller?;
+        read::refuse_too_old(terms, parts, &key, SystemClock.wall())?;
+        Ok(Read::Keyed(Asked {
+            key,
+            caller,
+            received,
+        }))
+    }
+
+    async fn arrival(
+        &self,
+        parts: &Parts,
+        asked: &Asked,
+        prefer: Prefer,
+    ) -> Result<Arrival, Problem> {
+        let terms = &self.terms;
+        let scope = match &terms.operation {
+            Some(name) => Scope::parse(&asked.caller, name),
+            None => {
+                let operation = format!("{} {}", parts.method, parts.uri.path());
+                Scope::parse(&asked.caller, &operation)
+            }
+        };
+        let scope = scope.map_err(|_| Problem::TargetTooLong)?;
+        let slot = Slot::new(scope, asked.key.clone());
+        let Received { data, trailers } = &asked.received;
+        let fingerprint = terms.fingerprint.of(parts, data, trailers.as_ref());
+        let engine = &self.engine;
+        let mut arrival = match engine.prepared(&slot, &fingerprint) {
+            Some(arrival) => arrival,
+            None => Box::pin(engine.prepare(&slot, &fingerprint))
+                .await
+                .map_err(|error| unavailable(&error))?,
+        };
+        if let Some(previous) = &terms.previous_fingerprint {
+            let secret = Box::pin(engine.secret()).await;
+            let secret = secret.map_err(|error| unavailable(&error))?;
+            arrival = arrival.or(&previous.of(parts, data, trailers.as_ref()), secret);
+        }
+        Ok(match self.waits(prefer) {
+            Some(on_busy) => arrival.on_busy(on_busy),
+            None => arrival,
+        })
+    }
+
+    /// What this caller wants while the first is running, if not what the terms say.
+    fn waits(&self, prefer: Prefer) -> Option<onceward::OnBusy> {
+        let most = match self.terms.on_busy {
+            OnBusy::Wait(limit) => limit,
+            OnBusy::Accept => prefer.wait?.min(Self::WAIT_MAX),
+            OnBusy::Refuse => return None,
+        };
+        match prefer.wait {
+            Some(wait) => Some(onceward::OnBusy::Wait(wait.min(most))),
+            None => (prefer.respond_async && self.terms.status_resource)
+                .then_some(onceward::OnBusy::Refuse),
+        }
+    }
+
+    /// A place among the executions under way, if there is a limit to them.
+    fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+        let permits = self.executions.clone();
+        permits.map(Semaphore::try_acquire_owned).transpose()
+    }
+
+    /// Whether a duplicate of running work is told where to look instead of being refused.
+    fn accepts(&self, prefer: Prefer) -> bool {
+        let accepts = self.terms.on_busy == OnBusy::Accept;
+        self.terms.status_resource && (accepts || prefer.respond_async)
+    }
+
+    /// The answer to a request that is not executed.
+    pub(crate) fn answer<B>(
+        &self,
+        verdict: Verdict,
+        media: Media,
+        slot: SlotId,
+    ) -> Response<AnswerBody<B>> {
+        let problem = match verdict {
+            Verdict::Replay(replay) => match answer::replay(&replay, self.terms.profile, slot) {
+                Ok(response) => return response,
+                Err(problem) => problem,
+            },
+            Verdict::Busy(busy) => Problem::InProgress {
+                retry_after: busy.retry_after,
+            },
+            Verdict::Mismatch => Problem::KeyReused,
+            Verdict::Unknown(_) => Problem::OutcomeUnknown { settles: false },
+            Verdict::Execute(_) => unreachable!("a claim is executed, not answered"),
+        };
+        self.refuse(&problem, media, Some(slot))
+    }
+
+    pub(crate) fn refuse<B>(
+        &self,
+        problem: &Problem,
+        media: Media,
+        slot: Option<SlotId>,
+    ) -> Response<AnswerBody<B>> {
+        let answer = problem.answer(&self.naming, self.terms.profile, media);
+        let mut response = answer.map(AnswerBody::from);
+        response.extensions_mut().insert(Handled {
+            outcome: problem.name(),
+            slot,
+            attempt: 0,
+        });
+        response
+    }
+}
+
+/// What a caller is told when the engine has no verdict; the log tells more.
+pub(crate) fn unavailable(error: &Error) -> Problem {
+    match error {
+        Error::Closing => tracing::debug!("refused: shutting down"),
+        error => tracing::warn!(%error, "no verdict"),
+    }
+    Problem::StoreUnavailable
+}
+
+/// Refuses what cannot be replayed under a key: a connection that goes on as something else.
+fn refuse_tunnels(parts: &Parts) -> Result<(), Problem> {
+    if parts.headers.contains_key(header::UPGRADE) {
+        return Err(Problem::UpgradeRefused);
+    }
+    match parts.method {
+        Method::CONNECT => Err(Problem::MethodRefused),
+        _ => Ok(()),
+    }
+}
+
+/// Methods that change nothing need no protection.
+fn is_safe(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+    )
+}
+
+async fn pass<B, X: Execute<B>>(
+    request: Request<B>,
+    execute: X,
+) -> Result<Response<AnswerBody<X::Body>>, X::Error> {
+    pass_body(request.map(RequestBody::passed), execute).await
+}
+
+async fn pass_body<B, X: Execute<B>>(
+    request: Request<RequestBody<B>>,
+    execute: X,
+) -> Result<Response<AnswerBody<X::Body>>, X::Error> {
+    let mut response = execute.execute(request).await?.map(AnswerBody::passed);
+    response.extensions_mut().insert(Handled {
+        outcome: "passed",
+        slot: None,
+        attempt: 0,
+    });
+    Ok(response)
+}

@@ -1,0 +1,201 @@
+//! Terms: what holds for the requests of one route.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderName;
+use onceward::Policy;
+
+use crate::{FingerprintRules, KeySource, Profile, Statuses};
+
+/// Whether a request needs a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum KeyNeed {
+    /// A request without a key is refused.
+    Required,
+    /// A request without a key is passed through, unprotected.
+    #[default]
+    Optional,
+    /// Keys mean nothing here: every request is passed through.
+    Off,
+}
+
+/// What a duplicate gets while the first is still running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OnBusy {
+    /// It waits for the answer, this long at the most, and is then refused.
+    Wait(Duration),
+    /// It is refused at once.
+    Refuse,
+    /// It gets 202 at once, and where to look for the answer.
+    Accept,
+}
+
+/// What holds for the requests of one route.
+///
+/// ```
+/// use onceward_http::{KeyNeed, Terms};
+///
+/// let terms = Terms::default().key(KeyNeed::Required).operation("pay");
+/// assert_eq!(terms.request_max, 8 << 20);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Terms {
+    /// How long things last and what is known about the effect. Its `on_busy` is not used:
+    /// [`Terms::on_busy`] is.
+    pub policy: Policy,
+    /// Whether a request needs a key. Default: [`KeyNeed::Optional`].
+    pub key: KeyNeed,
+    /// Where the key is looked for. Default: the headers `Idempotency-Key` and
+    /// `X-Idempotency-Key`.
+    pub key_from: KeySource,
+    /// The operation's name, if requests to several paths are to meet in one slot. Default: method
+    /// and path as received.
+    pub operation: Option<Arc<str>>,
+    /// What makes a request the same request. Default: its bytes.
+    pub fingerprint: FingerprintRules,
+    /// What did so before, for as long as records from then are kept. Default: nothing.
+    pub previous_fingerprint: Option<FingerprintRules>,
+    /// What an answer's status says about the work. Default: that of the profile.
+    pub statuses: Statuses,
+    /// Whose habits are followed. Default: [`Profile::Ietf`].
+    pub profile: Profile,
+    /// What a duplicate gets while the first is running. Default: it waits 10 s.
+    pub on_busy: OnBusy,
+    /// The largest request body. Default: 8 MiB. A larger one is refused, never passed on
+    /// unprotected.
+    pub request_max: usize,
+    /// How long the work may take until the outcome counts as unknown. Default: no limit.
+    pub within: Option<Duration>,
+    /// Whether every answer is passed on as it comes. Default: only `text/event-stream` is.
+    pub stream: bool,
+    /// Whether `Set-Cookie` is replayed. Default: no, for a cookie may be a session.
+    pub replay_cookies: bool,
+    /// The only headers that are kept for replay. Default: all but those that never are.
+    pub store_headers: Option<Vec<HeaderName>>,
+    /// Whether callers that do not want to wait are sent to the status resource of their
+    /// operation ([`OPERATIONS`](crate::OPERATIONS)). Default: no, for a layer around one route
+    /// does not see requests for that path.
+    pub status_resource: bool,
+    /// How old a key that tells its age (UUIDv7) may be. Default: any age.
+    pub key_age_max: Option<Duration>,
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Sets how long things last and what is known about the effect.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets whether a request needs a key.
+    #[must_use]
+    pub fn key(mut self, key: KeyNeed) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Sets where the key is looked for.
+    #[must_use]
+    pub fn key_from(mut self, source: KeySource) -> Self {
+        self.key_from = source;
+        self
+    }
+
+    /// Names the operation, so that requests to several paths meet in one slot.
+    #[must_use]
+    pub fn operation(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.operation = Some(name.into());
+        self
+    }
+
+    /// Sets what makes a request the same request.
+    #[must_use]
+    pub fn fingerprint(mut self, rules: FingerprintRules) -> Self {
+        self.fingerprint = rules;
+        self
+    }
+
+    /// Sets whose habits are followed, with that profile's statuses and key headers.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self.statuses = profile.statuses();
+        self.key_from = KeySource::of(profile);
+        self
+    }
+
+    /// Sets what an answer's status says about the work.
+    #[must_use]
+    pub fn statuses(mut self, statuses: Statuses) -> Self {
+        self.statuses = statuses;
+        self
+    }
+
+    /// Sets what a duplicate gets while the first is running.
+    #[must_use]
+    pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
+        self.on_busy = on_busy;
+        self
+    }
+
+    /// Sets the largest request body, in bytes.
+    #[must_use]
+    pub fn request_max(mut self, bytes: usize) -> Self {
+        self.request_max = bytes;
+        self
+    }
+
+    /// Sets how long the work may take until the outcome counts as unknown.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.within = Some(limit);
+        self
+    }
+
+    /// Sends callers that do not want to wait to the status resource of their operation. Requests
+    /// for [`OPERATIONS`](crate::OPERATIONS) have to reach the layer, or
+    /// [`Guard::operation`](crate::Guard::operation).
+    #[must_use]
+    pub fn status_resource(mut self, offered: bool) -> Self {
+        self.status_resource = offered;
+        self
+    }
+
+    /// Passes every answer on as it comes, or only event streams.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.stream = stream;
+        self
+    }
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let profile = Profile::default();
+        Self {
+            policy: Policy::default(),
+            key: KeyNeed::default(),
+            key_from: KeySource::of(profile),
+            operation: None,
+            fingerprint: FingerprintRules::default(),
+            previous_fingerprint: None,
+            statuses: profile.statuses(),
+            profile,
+            on_busy: OnBusy::Wait(Duration::from_secs(10)),
+            request_max: 8 << 20,
+            within: None,
+            stream: false,
+            replay_cookies: false,
+            store_headers: None,
+            status_resource: false,
+            key_age_max: None,
+        }
+    }
+}
