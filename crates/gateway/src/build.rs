@@ -1,0 +1,190 @@
+//! Building: what requests pass through, from what a configuration says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use onceward::Engine;
+use onceward::clock::SystemClock;
+use onceward_http::problem::Naming;
+use onceward_http::{Guard, Terms};
+use tokio::sync::Semaphore;
+
+use crate::StartError;
+use crate::access::Tally;
+use crate::config::{Config, HostRule, KeyHeader};
+use crate::forward::Forwarding;
+use crate::identity::Identity;
+use crate::probe::Prober;
+use crate::route::{Pattern, Probe, Routes};
+use crate::server::Settings;
+use crate::stack::{Guarded, Ruled, Stack};
+use crate::upstream::{self, Target, TlsSettings, Upstream};
+
+/// Returns the way to the service behind a gateway. Connects to nothing yet.
+pub fn upstream_of(config: &Config) -> Result<Upstream, StartError> {
+    upstream_at(config, &config.upstream.url)
+}
+
+fn upstream_at(config: &Config, url: &str) -> Result<Upstream, StartError> {
+    let target = Target::parse(url).map_err(|error| StartError::new(&error, error.hint()))?;
+    let settings = upstream::Settings {
+        connect_timeout: config.upstream.connect_timeout,
+        tls: TlsSettings {
+            ca_file: config.upstream.ca_file.clone(),
+        },
+        ..upstream::Settings::default()
+    };
+    Upstream::new(target, settings, Arc::new(SystemClock))
+        .map_err(|error| StartError::new(&error, error.hint()))
+}
+
+/// Returns what requests pass through.
+pub(crate) fn stack(
+    config: &Config,
+    engine: &Engine,
+    upstream: Upstream,
+    identity: Identity,
+) -> Result<Stack, StartError> {
+    let build = Build {
+        config,
+        engine,
+        upstream: &upstream,
+        executions: Arc::new(Semaphore::new(config.limits.executions)),
+    };
+    let mut routes = Vec::with_capacity(config.routes.len());
+    for route in &config.routes {
+        let guard = build.guard(
+            &route.terms,
+            &route.name,
+            route.probe.as_ref(),
+            Some(&route.pattern),
+        )?;
+        routes.push(Guarded {
+            pattern: route.pattern.clone(),
+            ruled: Ruled {
+                guard,
+                tally: Tally::new(&route.name),
+            },
+        });
+    }
+    let rest = build.guard(&config.fallback, REST, config.fallback_probe.as_ref(), None)?;
+    Ok(Stack {
+        routes: Routes::new(routes),
+        rest: Ruled {
+            guard: rest,
+            tally: Tally::new(REST),
+        },
+        identity,
+        forwarding: Arc::new(forwarding(config, &upstream)?),
+        upstream,
+        target_max: Settings::default().uri_max,
+        access_log: config.log.access,
+    })
+}
+
+/// The name, in metrics, of the requests that no route matches.
+const REST: &str = "default";
+
+/// What guards are built from.
+struct Build<'a> {
+    config: &'a Config,
+    engine: &'a Engine,
+    upstream: &'a Upstream,
+    /// What all routes share.
+    executions: Arc<Semaphore>,
+}
+
+impl Build<'_> {
+    fn guard(
+        &self,
+        terms: &Terms,
+        name: &str,
+        probe: Option<&Probe>,
+        pattern: Option<&Pattern>,
+    ) -> Result<Guard, StartError> {
+        let mut terms = terms.clone().status_resource(true);
+        terms.policy = terms.policy.route(name.to_owned());
+        let probe = match probe {
+            Some(probe) => Some(self.prober(&terms, probe, pattern)?),
+            None => None,
+        };
+        let guard = Guard::new(self.engine, terms)
+            .naming(self.naming())
+            .executions(self.executions.clone());
+        Ok(match probe {
+            Some(prober) => guard.probe(Arc::new(prober)),
+            None => guard,
+        })
+    }
+
+    fn naming(&self) -> Naming {
+        let problems = &self.config.problems;
+        let default = Naming::default();
+        Naming {
+            types: problems.type_base.as_str().into(),
+            pages: match &problems.docs_base {
+                Some(base) => base.as_str().into(),
+                None => default.pages,
+            },
+        }
+    }
+
+    fn prober(
+        &self,
+        terms: &Terms,
+        probe: &Probe,
+        pattern: Option<&Pattern>,
+    ) -> Result<Prober, StartError> {
+        let (upstream, template) = match probe.origin() {
+            // Relative to the service that the requests go to.
+            None => (self.upstream.clone(), probe.url.clone()),
+            Some((origin, path)) => (upstream_at(self.config, origin)?, path.into()),
+        };
+        Ok(Prober {
+            host: host_of(&upstream)?,
+            upstream,
+            template,
+            pattern: pattern.cloned(),
+            within: terms.within.unwrap_or(Duration::from_secs(60)),
+            answer_max: terms.policy.body_max,
+        })
+    }
+}
+
+fn forwarding(config: &Config, upstream: &Upstream) -> Result<Forwarding, StartError> {
+    Ok(Forwarding {
+        upstream_host: host_of(upstream)?,
+        host: match config.upstream.host {
+            HostRule::Preserve => None,
+            HostRule::Upstream => Some(host_of(upstream)?),
+        },
+        key_header: match &config.upstream.key_header {
+            KeyHeader::Name(name) => Some(name.clone()),
+            KeyHeader::Drop => None,
+        },
+        behind_proxy: config.plaintext_behind_proxy,
+    })
+}
+
+fn host_of(upstream: &Upstream) -> Result<HeaderValue, StartError> {
+    HeaderValue::from_str(upstream.target().authority())
+        .map_err(|error| StartError::new(&error, "name the upstream as http://HOST:PORT"))
+}
+
+/// What callers are granted.
+pub(crate) fn settings(config: &Config) -> Settings {
+    let limits = &config.limits;
+    Settings {
+        first_byte: limits.first_byte_timeout,
+        headers: limits.header_timeout,
+        idle: limits.idle_timeout,
+        body_grace: limits.body_grace,
+        headers_max: limits.headers,
+        head_bytes_max: limits.header_size,
+        streams_max: limits.streams,
+        connections_max: limits.connections,
+        connections_per_peer_max: limits.connections_per_peer,
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,317 @@
+//! Starting: everything that a configuration asks for is opened, read and checked before the
+//! first caller is let in.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use onceward::{Engine, Pace, Secret, Sweeper};
+use onceward_stores::StoreUrl;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::Admin;
+use crate::build::{settings, stack, upstream_of};
+use crate::config::Config;
+use crate::identity::Identity;
+use crate::server::{self, Settings};
+use crate::stack::Stack;
+use crate::trouble::in_one_line;
+
+/// A gateway that is ready to serve.
+#[derive(Debug)]
+pub struct Gateway {
+    config: Config,
+    engine: Engine,
+    stack: Arc<Stack>,
+    tls: Option<Arc<ServerConfig>>,
+    admin: Option<TcpListener>,
+    numbers: Option<PrometheusHandle>,
+}
+
+/// Why a gateway cannot start, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct StartError {
+    what: String,
+    hint: String,
+}
+
+/// What a gateway is given beside its configuration.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The deployment's secret, if the store does not keep it.
+    pub secret: Option<Secret>,
+    /// Where the numbers of this process are read.
+    pub numbers: Option<PrometheusHandle>,
+}
+
+/// Serves `config` on `listener` until `shutdown`, then finishes what is under way.
+///
+/// Connections, records and files are checked before the first caller is let in; what is wrong
+/// with them is the error. For a start-up in steps, see [`Gateway`].
+pub async fn serve(
+    config: Config,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), StartError> {
+    let gateway = Gateway::start(config, Given::default()).await?;
+    gateway.serve(listener, shutdown).await;
+    Ok(())
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Opens the store, reads the files and checks that all of it fits together.
+    pub async fn start(config: Config, given: Given) -> Result<Self, StartError> {
+        let tls = match &config.tls {
+            Some(files) => Some(
+                server::tls(&files.cert, &files.key)
+                    .map_err(|error| StartError::new(&error, error.hint()))?,
+            ),
+            None => None,
+        };
+        let upstream = upstream_of(&config)?;
+        // Behind a proxy on this machine callers are not on this machine.
+        let alone = config.is_loopback() && !config.plaintext_behind_proxy;
+        let identity = Identity::new(&config.identity, alone, |name| std::env::var(name).ok())
+            .map_err(|error| StartError::new(&error, error.hint()))?;
+        let admin = match config.admin.listen {
+            Some(at) => {
+                Some(server::bind(at).map_err(|error| StartError::new(&error, error.hint()))?)
+            }
+            None => None,
+        };
+        let token = config.admin.token.read();
+        token.map_err(|error| {
+            StartError::new(
+                &error,
+                "name a file that holds 16 printable characters or more",
+            )
+        })?;
+        refuse_lost(&config.store)?;
+        let engine = open(&config.store, given.secret).await?;
+        if let Some(refusal) = config.refuses(engine.store().durability()) {
+            let hint = "use a store that survives, or set strict = false if you can live with it";
+            return Err(StartError {
+                what: refusal,
+                hint: hint.into(),
+            });
+        }
+        let stack = Arc::new(stack(&config, &engine, upstream, identity)?);
+        Ok(Self {
+            config,
+            engine,
+            stack,
+            tls,
+            admin,
+            numbers: given.numbers,
+        })
+    }
+
+    /// The configuration it runs with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The engine that keeps its records.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Where operators are listened for.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref()?.local_addr().ok()
+    }
+
+    /// Serves callers on `listener` until `shutdown`, then finishes what is under way.
+    ///
+    /// In the end no more callers are let in, those under way have the configured grace, and work
+    /// that is still not done is marked unknown. Returns how much that was.
+    pub async fn serve(
+        mut self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> usize {
+        let operators = self.admin.take();
+        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
+        let sweeper = self.engine.sweeper(Pace::default());
+        let end = async {
+            shutdown.await;
+            let grace = self.config.shutdown_grace;
+            tracing::info!("shutting down: callers under way have {grace:?}");
+            closing.cancel();
+        };
+        let work = async {
+            tokio::join!(self.serve_callers(listener, closing.clone()), end);
+            let left = self.drain(sweeper).await;
+            closed.cancel();
+            left
+        };
+        let all = async { tokio::join!(work, self.serve_admin(operators, &closing, &closed)) };
+        tokio::select! {
+            (left, ()) = all => left,
+            never = self.do_chores() => match never {},
+        }
+    }
+
+    async fn serve_callers(&self, listener: TcpListener, closing: CancellationToken) {
+        let stack = self.stack.clone();
+        let service = move |request| {
+            let stack = stack.clone();
+            async move { stack.answer(request).await }
+        };
+        let (tls, grace) = (self.tls.clone(), self.config.shutdown_grace);
+        server::serve(
+            listener,
+            tls,
+            settings(&self.config),
+            service,
+            closing,
+            grace,
+        )
+        .await;
+    }
+
+    /// Looks after what no request looks after.
+    async fn do_chores(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(CHORES_EVERY).await;
+            self.stack.upstream.reap();
+            // Times that are measured pile up until somebody sums them up.
+            if let Some(numbers) = &self.numbers {
+                numbers.run_upkeep();
+            }
+        }
+    }
+
+    /// Serves operators, until everything else has ended: they want to see it end.
+    async fn serve_admin(
+        &self,
+        listener: Option<TcpListener>,
+        closing: &CancellationToken,
+        closed: &CancellationToken,
+    ) {
+        let Some(listener) = listener else {
+            return;
+        };
+        let router = Admin {
+            engine: self.engine.clone(),
+            numbers: self.numbers.clone(),
+            closing: closing.clone(),
+        }
+        .router();
+        let settings = Settings {
+            connections_max: ADMIN_CONNECTIONS,
+            connections_per_peer_max: ADMIN_CONNECTIONS,
+            ..Settings::default()
+        };
+        let service = move |request: http::Request<server::Received>| {
+            let mut router = router.clone();
+            async move {
+                let request = request.map(axum::body::Body::new);
+                match tower_service::Service::call(&mut router, request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        };
+        server::serve(
+            listener,
+            None,
+            settings,
+            service,
+            closed.clone(),
+            Duration::ZERO,
+        )
+        .await;
+    }
+
+    /// Ends the engine: what cannot be finished is marked unknown.
+    async fn drain(&self, sweeper: Sweeper) -> usize {
+        drop(sweeper);
+        // The callers have had their time; what goes on without them has a little more.
+        let left = self.engine.shutdown(DRAIN_GRACE).await;
+        if !left.is_empty() {
+            tracing::warn!(
+                count = left.len(),
+                "work was not done in time and is marked unknown: onceward list --state unknown"
+            );
+        }
+        left.len()
+    }
+}
+
+/// How often things are looked after that no request looks after.
+const CHORES_EVERY: Duration = Duration::from_secs(1);
+
+/// How many connections operators may have.
+const ADMIN_CONNECTIONS: usize = 64;
+
+/// How long work whose caller has gone may go on when everything ends.
+const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// Refuses a store whose folder has no place to be: a disk that is not mounted must not look like
+/// a store that never was.
+fn refuse_lost(url: &StoreUrl) -> Result<(), StartError> {
+    let StoreUrl::Embedded { path, .. } = url else {
+        return Ok(());
+    };
+    if path.exists() {
+        return Ok(());
+    }
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+        return Err(StartError {
+            what: format!(
+                "there is no store in {}, and no folder {} to make it in",
+                path.display(),
+                parent.display()
+            ),
+            hint: "mount the disk or make the folder, or name another store with --store".into(),
+        });
+    }
+    tracing::warn!(store = %url, "there was no store: a new and empty one is made");
+    Ok(())
+}
+
+async fn open(url: &StoreUrl, secret: Option<Secret>) -> Result<Engine, StartError> {
+    let store =
+        onceward_stores::open(url).map_err(|error| StartError::new(&error, error.hint()))?;
+    let engine = Engine::builder(store);
+    let engine = match secret {
+        Some(secret) => engine.secret(secret).build(),
+        None => engine.build(),
+    };
+    engine.secret().await.map_err(|error| {
+        StartError::new(
+            &error,
+            "look at the store; a secret from outside is given in ONCEWARD_SECRET or \
+             ONCEWARD_SECRET_FILE",
+        )
+    })?;
+    Ok(engine)
+}
+
+// === impl StartError ===
+
+impl StartError {
+    /// Returns an error that says what is wrong, with its causes, and what to do.
+    pub(crate) fn new(error: &dyn std::error::Error, hint: impl Into<String>) -> Self {
+        Self {
+            what: in_one_line(error),
+            hint: hint.into(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+}

@@ -1,0 +1,149 @@
+//! The start-up summary: what is protected, how well, and what is not.
+
+use std::fmt;
+
+use onceward::{Durability, Effect};
+use onceward_http::{KeyNeed, OnBusy, Terms};
+
+use crate::Gateway;
+use crate::config::Config;
+use crate::identity;
+use crate::units::write_duration;
+
+/// What an operator should know about a gateway that starts. Its `Display` has a line for each.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    config: &'a Config,
+    durability: Durability,
+}
+
+// === impl Summary ===
+
+impl Gateway {
+    /// What an operator should know when it starts.
+    pub fn summary(&self) -> Summary<'_> {
+        Summary {
+            config: self.config(),
+            durability: self.engine().store().durability(),
+        }
+    }
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = self.config;
+        writeln!(f, "  upstream   {}", config.upstream.url)?;
+        writeln!(
+            f,
+            "  store      {}, {}",
+            config.store,
+            survives(self.durability)
+        )?;
+        writeln!(f, "  callers    {}", callers(config))?;
+        for route in &config.routes {
+            let operation = match &route.terms.operation {
+                Some(name) => format!(" as {name:?}"),
+                None => String::new(),
+            };
+            writeln!(
+                f,
+                "  route      {}{operation}: {}",
+                route.pattern,
+                terms(&route.terms)
+            )?;
+        }
+        let rest = if config.routes.is_empty() {
+            "all requests"
+        } else {
+            "all others"
+        };
+        writeln!(f, "  route      {rest}: {}", terms(&config.fallback))?;
+        for line in unprotected(config) {
+            writeln!(f, "  unprotected: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn survives(durability: Durability) -> &'static str {
+    match durability {
+        Durability::D3 => "D3: an acknowledged write survives the loss of a node",
+        Durability::D2 => "D2: an acknowledged write survives kill and power loss",
+        Durability::D1 => "D1: an acknowledged write survives kill -9, not power loss",
+        Durability::D0 => "D0: an acknowledged write survives nothing",
+    }
+}
+
+fn callers(config: &Config) -> String {
+    match &config.identity {
+        identity::Settings::Credential => {
+            let without = match config.listen.ip().is_loopback() {
+                true => "callers with neither are one shared caller (loopback only)",
+                false => "a key without either is refused",
+            };
+            format!("told apart by Authorization, else X-Api-Key, unverified; {without}")
+        }
+        identity::Settings::Jwt(jwt) => format!("claim {:?} of a verified bearer token", jwt.claim),
+        identity::Settings::Header(header) => {
+            format!(
+                "header {}, believed from {} networks",
+                header.name,
+                header.peers.len()
+            )
+        }
+        identity::Settings::ApiKey(keys) => format!("verified key in {}", keys.header),
+        identity::Settings::None => {
+            "one shared caller: every caller can replay every answer".into()
+        }
+    }
+}
+
+fn terms(terms: &Terms) -> String {
+    let key = match terms.key {
+        KeyNeed::Required => "key required",
+        KeyNeed::Optional => "key optional",
+        _ => return "keys off, passed through".into(),
+    };
+    let effect = match terms.policy.effect {
+        Effect::Repeatable => "duplicates allowed (outside the promise)",
+        Effect::Transactional => "transactional",
+        Effect::Keyed => "keyed, exactly once",
+        Effect::Probed => "probed, exactly once",
+        Effect::Opaque => "opaque, at most once",
+    };
+    let busy = match terms.on_busy {
+        OnBusy::Wait(limit) => format!("duplicates wait {}", write_duration(limit)),
+        OnBusy::Refuse => "duplicates refused".into(),
+        _ => "duplicates get 202".into(),
+    };
+    let kept = write_duration(terms.policy.retention);
+    format!("{key}, {effect}, kept {kept}, {busy}")
+}
+
+fn unprotected(config: &Config) -> Vec<String> {
+    let all = || {
+        config
+            .routes
+            .iter()
+            .map(|route| &route.terms)
+            .chain([&config.fallback])
+    };
+    let mut lines = vec!["GET, HEAD, OPTIONS and TRACE pass through".to_owned()];
+    if all().any(|terms| terms.key == KeyNeed::Optional) {
+        lines.push("requests without a key, where the key is optional".into());
+    }
+    if all().any(|terms| terms.key == KeyNeed::Off) {
+        lines.push("routes whose keys are off".into());
+    }
+    for route in config
+        .routes
+        .iter()
+        .filter(|route| route.duplicates_allowed)
+    {
+        lines.push(format!(
+            "{} may be executed twice: duplicates = \"allowed\"",
+            route.pattern
+        ));
+    }
+    lines
+}

@@ -1,0 +1,180 @@
+//! Requests on their way out: bodies, and framing that always tells the truth about them.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use onceward::BoxError;
+
+use super::error::Cause;
+use super::target::Target;
+
+/// The body of a request to the upstream.
+#[derive(Default)]
+pub enum Outbound {
+    /// No body.
+    #[default]
+    Empty,
+
+    /// A body that is completely here.
+    Buffered {
+        /// The bytes.
+        data: Bytes,
+        /// What follows them, if anything; makes the body chunked.
+        trailers: Option<HeaderMap>,
+    },
+
+    /// A body that is passed on as it comes.
+    Passed(UnsyncBoxBody<Bytes, BoxError>),
+}
+
+// === impl Outbound ===
+
+impl Outbound {
+    /// Returns a body that is completely here and has no trailers.
+    pub fn buffered(data: impl Into<Bytes>) -> Self {
+        Self::Buffered {
+            data: data.into(),
+            trailers: None,
+        }
+    }
+
+    /// Returns `body` as one that is passed on as it comes.
+    pub fn passed<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self::Passed(body.map_err(Into::into).boxed_unsync())
+    }
+
+    /// The names of the trailers that are known already.
+    fn trailer_names(&self) -> Option<HeaderValue> {
+        let Self::Buffered {
+            trailers: Some(trailers),
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+        Some(HeaderValue::from_str(&names.join(", ")).expect("names of fields are ASCII"))
+    }
+}
+
+impl Body for Outbound {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Buffered { data, .. } if !data.is_empty() => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(data)))))
+            }
+            Self::Buffered { trailers, .. } => Poll::Ready(
+                trailers
+                    .take()
+                    .map(|trailers| Ok(Frame::trailers(trailers))),
+            ),
+            Self::Passed(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Buffered { data, trailers } => data.is_empty() && trailers.is_none(),
+            Self::Passed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Buffered {
+                data,
+                trailers: None,
+            } => SizeHint::with_exact(data.len() as u64),
+            // An exact length would leave no place for the trailers.
+            Self::Buffered { data, .. } => {
+                let mut hint = SizeHint::default();
+                hint.set_lower(data.len() as u64);
+                hint
+            }
+            Self::Passed(body) => body.size_hint(),
+        }
+    }
+}
+
+impl fmt::Debug for Outbound {
+    /// Shows no bytes: bodies may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Buffered { data, .. } => write!(f, "Buffered({} bytes)", data.len()),
+            Self::Passed(_) => f.write_str("Passed"),
+        }
+    }
+}
+
+/// Makes a request ready for the wire: its target, its version and its framing.
+pub(super) fn prepare(request: &mut Request<Outbound>, target: &Target) -> Result<(), Cause> {
+    if request.method() == Method::CONNECT {
+        return Err(Cause::Tunnel);
+    }
+    let uri = request.uri();
+    if uri.authority().is_some() || !target.path_prefix().is_empty() {
+        *request.uri_mut() = target.request_target(uri).map_err(Cause::RequestTarget)?;
+    }
+    *request.version_mut() = Version::HTTP_11;
+    frame(request);
+    Ok(())
+}
+
+/// Says the length of the body in exactly one way, whatever the request said before: a length
+/// that does not fit would make two requests of one.
+fn frame(request: &mut Request<Outbound>) {
+    if let Outbound::Buffered { trailers, .. } = request.body_mut() {
+        trailers.take_if(|trailers| trailers.is_empty());
+    }
+    let is_empty = request.body().is_end_stream();
+    let length = request.body().size_hint().exact();
+    let trailer_names = request.body().trailer_names();
+    let expects_body = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    );
+
+    let headers = request.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::TRANSFER_ENCODING);
+    match length {
+        _ if is_empty && !expects_body => {}
+        _ if is_empty => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        Some(length) => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        None => {
+            // Without this line a GET's body of unknown length would be left out.
+            headers.insert(
+                header::TRANSFER_ENCODING,
+                HeaderValue::from_static("chunked"),
+            );
+        }
+    }
+    if let Some(names) = trailer_names {
+        headers.insert(header::TRAILER, names);
+    }
+}

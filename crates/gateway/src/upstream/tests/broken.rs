@@ -1,0 +1,227 @@
+//! What is said when there is no answer: unsent, or maybe sent.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::Method;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use onceward::testing::{ExpectVerdict, ManualClock, World};
+use tokio::net::TcpListener;
+
+use super::secure::silent_peer;
+use super::{
+    Care, MINUTE, OK, Outbound, Peer, SECOND, Settings, Target, Upstream, chain, post, request,
+    text,
+};
+
+fn upstream(target: &str) -> Upstream {
+    let target = Target::parse(target).unwrap();
+    Upstream::new(target, Settings::default(), Arc::new(ManualClock::new())).unwrap()
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_unsent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let upstream = upstream(&format!("http://127.0.0.1:{port}"));
+    let error = upstream.send(post("pay"), Care::Fresh, MINUTE).await;
+    let error = error.unwrap_err();
+    assert!(error.is_unsent());
+    assert!(
+        chain(&error).contains("cannot connect"),
+        "{}",
+        chain(&error)
+    );
+    assert!(upstream.probe_connect().await.unwrap_err().is_unsent());
+}
+
+#[tokio::test]
+async fn a_name_without_address_is_unsent() {
+    let upstream = upstream("http://nothing.invalid");
+    let error = upstream.send(post("pay"), Care::Any, MINUTE).await;
+    assert!(error.unwrap_err().is_unsent());
+}
+
+#[tokio::test]
+async fn a_reset_after_half_a_request_is_maybe_sent() {
+    let peer = Peer::new().await;
+    let body = Outbound::buffered(vec![b'x'; 32 << 20]);
+    let sending = peer.send(request(Method::POST, "/", body), Care::Fresh);
+    let (sent, ()) = tokio::join!(sending, async {
+        let mut caller = peer.accept().await;
+        caller.read_to("xxxxxxxxxx").await;
+        caller.reset();
+    });
+    assert!(!sent.unwrap_err().is_unsent());
+    assert_eq!(peer.at_rest(), 0);
+}
+
+#[tokio::test]
+async fn a_close_instead_of_an_answer_is_maybe_sent_and_not_sent_again() {
+    let peer = Peer::new().await;
+    let mut caller = peer.warmed_up().await;
+    let (sent, ()) = tokio::join!(peer.post(Care::Any), async move {
+        caller.request().await;
+        drop(caller);
+    });
+    assert!(!sent.unwrap_err().is_unsent());
+    // The next connection that comes is that of the next request.
+    peer.expect_new_connection(Care::Any).await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_cut_or_no_http_is_maybe_sent() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-le",
+        "SSH-2.0-OpenSSH_9.6\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+    ] {
+        let peer = Peer::new().await;
+        let (sent, ()) = tokio::join!(peer.post(Care::Any), async {
+            let mut caller = peer.accept().await;
+            caller.request().await;
+            caller.say(answer).await;
+        });
+        assert!(!sent.unwrap_err().is_unsent(), "{answer}");
+        assert_eq!(peer.at_rest(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_is_an_error_and_ends_its_connection() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalfnoise",
+    ] {
+        let peer = Peer::new().await;
+        let (sent, ()) = tokio::join!(peer.post(Care::Any), async {
+            let mut caller = peer.accept().await;
+            caller.request().await;
+            caller.say(answer).await;
+        });
+        text(sent.unwrap()).await.unwrap_err();
+        assert_eq!(peer.at_rest(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_own_body_fails_is_maybe_sent_once_a_byte_went_out() {
+    let peer = Peer::new().await;
+    let (arrived, arrival) = tokio::sync::oneshot::channel();
+    let first = stream::once(async { Ok(Frame::data("half".into())) });
+    let body = StreamBody::new(first.chain(stream::once(async {
+        arrival.await.unwrap();
+        Err(io::Error::other("the caller went away"))
+    })));
+    let request = request(Method::POST, "/", Outbound::passed(body));
+    let (sent, ()) = tokio::join!(peer.send(request, Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.read_to("half").await;
+        arrived.send(()).unwrap();
+        caller.rest().await;
+    });
+    let error = sent.unwrap_err();
+    assert!(!error.is_unsent());
+    assert!(chain(&error).contains("went away"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_request_whose_own_body_fails_at_once_is_unsent() {
+    let peer = Peer::new().await;
+    let failure =
+        stream::once(async { Err::<Frame<Bytes>, _>(io::Error::other("the caller went away")) });
+    let request = request(
+        Method::POST,
+        "/",
+        Outbound::passed(StreamBody::new(failure)),
+    );
+    let (sent, mut caller) = tokio::join!(peer.send(request, Care::Any), peer.accept());
+    assert!(sent.unwrap_err().is_unsent());
+    assert_eq!(caller.rest().await, b"");
+}
+
+#[tokio::test]
+async fn no_answer_in_time_is_maybe_sent() {
+    let peer = Peer::new().await;
+    let (sent, _caller) = tokio::join!(peer.post(Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        tokio::time::pause();
+        tokio::time::advance(MINUTE + SECOND).await;
+        caller
+    });
+    let error = sent.unwrap_err();
+    assert!(!error.is_unsent());
+    assert!(chain(&error).contains("no answer"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn no_connection_in_time_is_unsent() {
+    // Between connecting and the end of the handshake the time passes.
+    for (within, reason) in [(MINUTE, "no connection"), (SECOND, "no answer")] {
+        let peer = silent_peer().await;
+        let sending = peer.upstream.send(post("pay"), Care::Any, within);
+        let (sent, _caller) = tokio::join!(sending, async {
+            let caller = peer.accept().await;
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(6)).await;
+            caller
+        });
+        tokio::time::resume();
+        let error = sent.unwrap_err();
+        assert!(error.is_unsent());
+        assert!(chain(&error).contains(reason), "{}", chain(&error));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_lapsed_while_connecting_is_not_sent_under() {
+    let peer = Peer::new().await;
+    let world = World::new();
+    let claim = world.begin("k1").await.expect_claim();
+    let mut held = post("pay");
+    held.extensions_mut().insert(claim.as_attempt());
+    let (sent, _caller) = tokio::join!(peer.send(held, Care::Fresh), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        caller.say(OK).await;
+        caller
+    });
+    text(sent.unwrap()).await.unwrap();
+
+    world.clock.advance(world.policy.lease);
+    let mut lapsed = post("pay");
+    lapsed.extensions_mut().insert(claim.as_attempt());
+    let error = peer.send(lapsed, Care::Fresh).await.unwrap_err();
+    assert!(error.is_unsent());
+    assert!(chain(&error).contains("claim lapsed"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_tunnel_is_refused() {
+    let peer = Peer::new().await;
+    let request = request(Method::CONNECT, "elsewhere:443", Outbound::Empty);
+    assert!(peer.send(request, Care::Any).await.unwrap_err().is_unsent());
+}
+
+#[tokio::test]
+async fn a_switch_that_nobody_asked_for_is_maybe_sent() {
+    let peer = Peer::new().await;
+    let (sent, ()) = tokio::join!(peer.post(Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        caller
+            .say("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n")
+            .await;
+        caller.rest().await;
+    });
+    assert!(!sent.unwrap_err().is_unsent());
+}
