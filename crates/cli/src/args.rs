@@ -8,11 +8,14 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue};
 
+use onceward_gateway::units::Invalid;
+
 use crate::{
+    config,
     console::Console,
+    demo, doctor,
     exit::{Exit, Failure},
-    inspect, list, plan, release, repair, resolve, sweep,
-    units::Invalid,
+    inspect, list, plan, release, repair, resolve, serve, sweep,
 };
 
 /// Make work safe to retry
@@ -29,6 +32,9 @@ pub(crate) struct Cli {
 /// What the caller wants done; each command's `Args` lives in the file of its name.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
+    Demo(demo::Args),
+    Serve(serve::Args),
+    Doctor(doctor::Args),
     List(list::Args),
     Inspect(inspect::Args),
     Resolve(resolve::Args),
@@ -36,6 +42,7 @@ pub(crate) enum Command {
     Sweep(sweep::Args),
     Repair(repair::Args),
     Plan(plan::Args),
+    Config(config::Args),
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 done, 1 no, 2 failed.";
@@ -75,6 +82,9 @@ impl Command {
     /// Does what the command says.
     pub(crate) fn run(self, console: &Console) -> Result<Exit, Failure> {
         match self {
+            Self::Demo(args) => args.run(console),
+            Self::Serve(args) => args.run(console),
+            Self::Doctor(args) => args.run(console),
             Self::List(args) => args.run(console),
             Self::Inspect(args) => args.run(console),
             Self::Resolve(args) => args.run(console),
@@ -82,6 +92,7 @@ impl Command {
             Self::Sweep(args) => args.run(console),
             Self::Repair(args) => args.run(console),
             Self::Plan(args) => args.run(console),
+            Self::Config(args) => args.run(console),
         }
     }
 }
@@ -97,8 +108,8 @@ mod tests {
         let joined = help.replace("\\\n", " ");
         let lines = joined.lines().map(str::trim);
         let commands = lines.filter(|line| line.starts_with("onceward "));
-        // A pipe and a remark are for the shell.
-        let alone = commands.map(|line| line.split(['|', '#']).next().unwrap_or(line));
+        // A pipe, a file for the output and a remark are for the shell.
+        let alone = commands.map(|line| line.split(['|', '>', '#']).next().unwrap_or(line));
         alone.map(str::to_owned).collect()
     }
 

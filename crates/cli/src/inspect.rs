@@ -13,22 +13,25 @@ use crate::{
 };
 
 use self::body::{Bytes, Shown};
+use self::headers::Headers;
 
 mod body;
+mod headers;
 mod table;
 
 /// Show the record in a slot
 ///
-/// The outcome's body is left out unless `--body` is given, because it may hold personal data.
+/// The outcome's headers and body are left out unless `--body` is given, because they may hold personal data.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLE)]
 pub(crate) struct Args {
     #[command(flatten)]
     name: NameArgs,
 
-    /// Show the outcome's body as well
+    /// Show the outcome's headers and body as well
     ///
-    /// It follows the table as it is. With --json it is `body`, or `body_hex` where it is not text.
+    /// They follow the table as they are. With --json the body is `body`, or `body_hex` where it is
+    /// not text, and `headers` is a list of names and values.
     #[arg(long)]
     body: bool,
 
@@ -45,6 +48,8 @@ pub(crate) struct Args {
 struct Answer<'a> {
     #[serde(flatten)]
     view: View<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<Headers>,
     #[serde(flatten)]
     body: Option<Bytes<'a>>,
 }
@@ -88,6 +93,7 @@ fn print_json(found: &Found, body: bool, console: &Console) -> Result<Exit, Fail
     let outcome = found.record.outcome().filter(|_| body);
     console.json(&Answer {
         view: View::of(found),
+        headers: outcome.and_then(Headers::of),
         body: outcome.and_then(Bytes::of),
     })?;
     Ok(Exit::Done)
@@ -96,6 +102,9 @@ fn print_json(found: &Found, body: bool, console: &Console) -> Result<Exit, Fail
 fn print(found: &Found, body: bool, console: &Console) -> Result<Exit, Failure> {
     console.data(table::of(found))?;
     if body {
+        if let Some(headers) = found.record.outcome().and_then(Headers::of) {
+            console.data(headers)?;
+        }
         match Shown::of(&found.record) {
             Shown::Text(text) => console.data(format_args!("\n{text}"))?,
             Shown::Nothing(why) => console.say(why),

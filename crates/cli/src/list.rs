@@ -2,15 +2,15 @@
 
 use onceward::{Engine, SlotId};
 
+use onceward_gateway::units::Invalid;
+
 use crate::{
     console::Console,
     exit::{Exit, Failure},
     prefix,
     runtime::block_on,
     select::{self, Which},
-    store,
-    units::Invalid,
-    walk,
+    store, walk,
 };
 
 use self::page::Page;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use onceward_gateway::units::{self, Decimal, Invalid, Percent};
+
 use crate::{
     console::Console,
     exit::{Exit, Failure},
     figures::{self, Figure},
-    units::{self, Decimal, Invalid, Percent},
 };
 
 use self::capacity::{Capacity, Load, Window};

@@ -2,7 +2,9 @@
 
 use onceward::{Engine, Found, SlotId, store::Filter};
 
-use crate::{exit::Failure, trouble, units::Invalid, walk};
+use onceward_gateway::units::Invalid;
+
+use crate::{exit::Failure, trouble, walk};
 
 /// The first hex digits of a slot's name, or all of them.
 ///

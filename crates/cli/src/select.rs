@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use onceward::{Engine, Found, Key, Scope, Slot, record::StateName, store::Filter};
 
-use crate::{
-    exit::Failure,
-    prefix::Prefix,
-    store::is_used,
-    trouble,
-    units::{self, Invalid},
-};
+use onceward_gateway::units::{self, Invalid};
+
+use crate::{exit::Failure, prefix::Prefix, store::is_used, trouble};
 
 /// The name of a record.
 #[derive(clap::Args, Debug, Default)]

@@ -71,6 +71,11 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
     format!("{}, head {head}, body {body}", ending(outcome.ending))
 }
 
+/// Returns the HTTP status of an outcome that is an answer.
+pub(crate) fn status(outcome: &Outcome) -> Option<u16> {
+    onceward_http::status_of(outcome).map(|status| status.as_u16())
+}
+
 /// Returns `text` with what a terminal would obey, or not show, written out.
 ///
 /// Tenants and operations come from callers: one could otherwise rewrite an operator's screen.

@@ -3,9 +3,11 @@
 use std::{fs, io::ErrorKind, path::Path};
 
 use onceward::{Engine, SlotId};
-use onceward_stores::{InvalidUrl, StoreUrl};
+use onceward_stores::StoreUrl;
 
-use crate::{exit::Failure, secret, trouble, units::Invalid};
+use onceward_gateway::config::store_url;
+
+use crate::{exit::Failure, secret, trouble};
 
 /// Which store.
 #[derive(clap::Args, Debug)]
@@ -22,25 +24,12 @@ pub(crate) struct Args {
         env = "ONCEWARD_STORE",
         hide_env_values = true
     )]
-    #[arg(default_value = "embedded:./onceward-data", value_parser = url)]
+    #[arg(default_value = "embedded:./onceward-data", value_parser = store_url)]
     store: StoreUrl,
 }
 
 /// The names of which a folder that holds a store has at least one.
 const SIGNS: [&str; 3] = ["FORMAT", "HEAD", "data"];
-
-/// Returns the store that `text` names.
-fn url(text: &str) -> Result<StoreUrl, Invalid> {
-    text.parse().map_err(|invalid: InvalidUrl| {
-        let problem = match &invalid {
-            InvalidUrl::Scheme(_) => "is not a store URL".into(),
-            InvalidUrl::NoPath(_) => "names no folder".into(),
-            InvalidUrl::Parameter(part) => format!("says {part:?}, which means nothing here"),
-            other => format!("cannot be used: {other}"),
-        };
-        Invalid::new(problem, invalid.hint())
-    })
-}
 
 // === impl Args ===
 
@@ -100,6 +89,11 @@ pub(crate) async fn is_used(engine: &Engine) -> Result<bool, Failure> {
     Ok(found.value.is_some())
 }
 
+/// Whether there is a store in a folder.
+pub(crate) fn exists(path: &Path) -> bool {
+    SIGNS.iter().any(|name| path.join(name).exists())
+}
+
 /// Refuses a folder in which opening would make a new store.
 ///
 /// All other trouble with it is left to the store, which explains it better.
@@ -130,20 +124,6 @@ mod tests {
     use onceward::testing::World;
 
     use super::*;
-
-    #[test]
-    fn what_is_wrong_with_a_url_reads_as_a_sentence() {
-        for (text, problem) in [
-            ("data", "is not a store URL"),
-            ("embedded:", "names no folder"),
-            (
-                "embedded:x?fast",
-                r#"says "fast", which means nothing here"#,
-            ),
-        ] {
-            assert_eq!(url(text).unwrap_err().to_string(), problem);
-        }
-    }
 
     #[test]
     fn folder_without_a_store_is_refused_and_stays_empty() {

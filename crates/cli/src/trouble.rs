@@ -1,29 +1,13 @@
 //! Trouble with a store: what the library says, told to an operator with what to do next.
 
-use std::error::Error as StdError;
-
 use onceward::{Error, store};
+pub(crate) use onceward_gateway::in_one_line;
 
 use crate::exit::Failure;
 
 /// Returns the failure that `error` is for an operator.
 pub(crate) fn of(error: &Error) -> Failure {
     Failure::new(in_one_line(error), hint(error))
-}
-
-/// Returns what `error` says, then each cause behind it.
-pub(crate) fn in_one_line(error: &dyn StdError) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Some causes are told by the error above them already.
-        let cause_says = cause.to_string();
-        if !line.ends_with(&cause_says) {
-            line = format!("{line}: {cause_says}");
-        }
-        source = cause.source();
-    }
-    line.replace('\n', " ")
 }
 
 fn hint(error: &Error) -> &'static str {
@@ -48,16 +32,6 @@ mod tests {
     use onceward::SlotId;
 
     use super::*;
-
-    #[test]
-    fn every_cause_is_told_once_and_in_one_line() {
-        let disk = std::io::Error::other("sector 7\nis gone");
-        let error = Error::from(store::Error::unavailable("embedded", disk));
-        assert_eq!(
-            in_one_line(&error),
-            "embedded store is unavailable: sector 7 is gone"
-        );
-    }
 
     #[test]
     fn hints_tell_troubles_apart() {

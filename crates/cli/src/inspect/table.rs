@@ -74,10 +74,12 @@ fn leavings(record: &Record) -> Vec<Line> {
         let size = figures::bytes(point.data.len() as u128);
         line("point", format!("{}, {size}", show::plain(&point.name)))
     });
+    let status = record.outcome().and_then(show::status);
+    let status = status.map(|status| line("status", status.to_string()));
     let outcome = record.outcome().map(show::outcome);
     let outcome = outcome.map(|told| line("outcome", told));
     let notes = record.audit.iter().map(note);
-    point.chain(outcome).chain(notes).collect()
+    point.chain(status).chain(outcome).chain(notes).collect()
 }
 
 fn note(note: &Note) -> Line {
@@ -152,6 +154,18 @@ mod tests {
         let table = shown(records::completed(Duration::MAX));
         assert_eq!(facts(&table, "outcome"), ["success, head 3 B, body 4 B"]);
         assert_eq!(facts(&table, "retention"), ["for ever"]);
+        assert_eq!(facts(&table, "status"), [""; 0]);
+    }
+
+    #[test]
+    fn answer_has_its_status() {
+        let headers = http::HeaderMap::new();
+        let answer = onceward_http::outcome(http::StatusCode::NOT_FOUND, &headers, "");
+        let table = shown(Record {
+            state: State::Completed(answer),
+            ..records::completed(records::LONG)
+        });
+        assert_eq!(facts(&table, "status"), ["404"]);
     }
 
     #[test]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{
-    figures::Figure,
-    units::{Decimal, Percent},
-};
+use onceward_gateway::units::{Decimal, Percent};
+
+use crate::figures::Figure;
 
 /// How late the last retry of a piece of work can arrive, and why.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,9 @@ use std::{env, str::FromStr};
 
 use onceward::{By, record::Note};
 
-use crate::{exit::Failure, units::Invalid};
+use onceward_gateway::units::Invalid;
+
+use crate::exit::Failure;
 
 /// Who settles: a name that others can ask.
 #[derive(Clone, Debug, PartialEq)]

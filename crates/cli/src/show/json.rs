@@ -34,6 +34,8 @@ pub(crate) struct View<'a> {
     mark: Option<String>,
     generation: String,
     point: Option<PointView<'a>>,
+    /// The HTTP status of the answer, if the outcome is one.
+    status: Option<u16>,
     outcome: Option<OutcomeView>,
     notes: Vec<NoteView<'a>>,
 }
@@ -94,6 +96,7 @@ impl<'a> View<'a> {
             mark: record.mark.as_ref().map(Fence::to_string),
             generation: record.generation.to_string(),
             point: record.point.as_deref().map(PointView::of),
+            status: record.outcome().and_then(super::status),
             outcome: record.outcome().map(OutcomeView::of),
             notes: record.audit.iter().map(NoteView::of).collect(),
         }
@@ -207,8 +210,20 @@ mod tests {
             "ending": "success", "head_bytes": 3, "body_bytes": 4, "body_kept": true,
         });
         assert_eq!(view["outcome"], outcome);
+        assert_eq!(view["status"], Value::Null);
         assert_eq!(view["retention_s"], Value::Null);
         assert!(!view.to_string().contains("done"), "{view}");
+    }
+
+    #[test]
+    fn answer_has_its_status() {
+        let headers = http::HeaderMap::new();
+        let answer = onceward_http::outcome(http::StatusCode::CREATED, &headers, "{}");
+        let view = shown(Record {
+            state: State::Completed(answer),
+            ..records::completed(records::LONG)
+        });
+        assert_eq!(view["status"], 201);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::deployment::Deployment;
+use crate::{Run, deployment::Deployment};
 
 const PAID: &str = "inspect --tenant acct_42 --operation pay --key paid";
 const LOST: &str = "inspect --tenant acct_42 --operation pay --key lost";
@@ -50,6 +50,35 @@ fn body_is_shown_to_those_who_ask() {
     let object = deployment.run(&format!("{PAID} --json")).expect_json();
     assert_eq!(object.get("body"), None);
     assert_eq!(object["outcome"]["body_bytes"], 11);
+}
+
+#[test]
+fn answer_has_its_status_and_headers() {
+    let deployment = Deployment::with_records();
+    let line = "resolve --tenant acct_42 --operation pay --key lost --why ledger \
+                --completed - --status 201";
+    let mut command = deployment.command(line);
+    Run::of(command.args(["--header", "Content-Type: text/plain"])).expect_done();
+
+    let inspected = deployment.run(&format!("{LOST} --body"));
+    let table = inspected.expect_done();
+    assert_eq!(fact(table, "status"), "201");
+    assert!(table.ends_with("\n\ncontent-type: text/plain\n"), "{table}");
+    let hidden = deployment.run(LOST);
+    assert!(!hidden.expect_done().contains("text/plain"));
+
+    let object = deployment
+        .run(&format!("{LOST} --body --json"))
+        .expect_json();
+    assert_eq!(object["status"], 201);
+    assert_eq!(object["headers"], json!([["content-type", "text/plain"]]));
+    let object = deployment.run(&format!("{LOST} --json")).expect_json();
+    assert_eq!(object["status"], 201);
+    assert_eq!(object.get("headers"), None);
+
+    // What no gateway recorded has no status.
+    let object = deployment.run(&format!("{PAID} --json")).expect_json();
+    assert_eq!(object["status"], Value::Null);
 }
 
 #[test]
@@ -189,7 +218,7 @@ fn answer_for_machines_has_every_field() {
         .collect();
     fields.sort_unstable();
     let wanted = "attempt began due effect fence generation lease_s mark notes now operation \
-                  outcome point reason retention_s slot state tenant unknown_retention_s written";
+                  outcome point reason retention_s slot state status tenant unknown_retention_s written";
     assert_eq!(fields, wanted.split_whitespace().collect::<Vec<_>>());
     assert_eq!(object["notes"], json!([]));
 }

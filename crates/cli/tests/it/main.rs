@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::Value;
 
+mod config;
+mod demo;
 mod deployment;
+mod doctor;
 mod inspect;
 mod list;
 mod plan;
@@ -29,7 +32,8 @@ struct Run {
 }
 
 /// The variables that the executable reads.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 6] = [
+    "ONCEWARD_ADMIN_TOKEN",
     "ONCEWARD_STORE",
     "ONCEWARD_SECRET",
     "ONCEWARD_SECRET_FILE",

@@ -203,3 +203,77 @@ fn answers_that_cannot_be_used_are_refused() {
         .run(&format!("resolve {LOST} --completed {fits}"))
         .expect_done();
 }
+
+#[test]
+fn headers_that_retries_do_not_get_are_refused() {
+    let deployment = Deployment::with_records();
+    let before = deployment.record("lost").unwrap();
+    for dry in ["", " --dry-run"] {
+        for header in [
+            "Content-Length: 7",
+            "transfer-encoding: chunked",
+            "Connection: close",
+            "Set-Cookie: session=1",
+            "Date: Mon, 16 Nov 2026 12:53:50 GMT",
+            "Idempotent-Replayed: true",
+        ] {
+            let line = format!("resolve {LOST} --completed - --status 201{dry}");
+            let refused = Run::of(deployment.command(&line).args(["--header", header]));
+            let (error, hint) = refused.expect_failed();
+            assert!(
+                error.ends_with("is a header that retries do not get"),
+                "{error}"
+            );
+            assert!(hint.contains("leave it out"), "{hint}");
+        }
+    }
+    assert_eq!(deployment.record("lost").unwrap(), before);
+}
+
+#[test]
+fn headers_are_kept_with_every_line() {
+    let deployment = Deployment::with_records();
+    let line = format!("resolve {LOST} --completed - --failed");
+    let mut command = deployment.command(&line);
+    command.args(["--header", "Link: </a>", "--header", "link: </b>"]);
+    Run::of(&mut command).expect_done();
+    let record = deployment.record("lost").unwrap();
+    let outcome = record.outcome().unwrap();
+    let headers = onceward_http::headers_of(outcome).unwrap();
+    let links: Vec<_> = headers.get_all("link").iter().collect();
+    assert_eq!(links, ["</a>", "</b>"]);
+    assert_eq!(outcome.ending, Ending::Failure);
+    assert_eq!(onceward_http::status_of(outcome).unwrap(), 500);
+}
+
+#[test]
+fn statuses_without_a_body_take_none() {
+    let deployment = Deployment::with_records();
+    let before = deployment.record("lost").unwrap();
+    let file = answer(&deployment, b"charged");
+    for status in ["204", "304"] {
+        for dry in ["", "--dry-run"] {
+            let refused = deployment.run(&format!(
+                "resolve {LOST} --completed {file} --status {status} {dry}"
+            ));
+            let (error, hint) = refused.expect_failed();
+            assert_eq!(error, format!("an answer with status {status} has no body"));
+            assert!(hint.contains("empty"), "{hint}");
+        }
+    }
+    assert_eq!(deployment.record("lost").unwrap(), before);
+    let empty = deployment.run(&format!("resolve {LOST} --completed - --status 204"));
+    empty.expect_done();
+}
+
+#[test]
+fn statuses_that_are_not_those_of_answers_are_refused() {
+    let deployment = Deployment::with_records();
+    for status in ["100", "199", "600", "999", "ok"] {
+        let line = format!("resolve {LOST} --completed - --status {status}");
+        let refused = deployment.run(&line);
+        let (error, hint) = refused.expect_failed();
+        assert!(error.contains("is not the status of an answer"), "{error}");
+        assert!(hint.contains("200 to 599"), "{hint}");
+    }
+}

@@ -18,7 +18,7 @@ fn help_lists_the_commands() {
     let help = run("--help");
     let text = help.expect_done();
     for command in [
-        "list", "inspect", "resolve", "release", "sweep", "repair", "plan",
+        "list", "inspect", "resolve", "release", "sweep", "repair", "plan", "config",
     ] {
         assert!(text.contains(&format!("\n  {command} ")), "{text}");
     }
