@@ -3,9 +3,11 @@
 //! - [`history`] judges what a run's processes saw against what the promise allows;
 //! - [`lab`] runs engines on a recorded store, with a service behind that keeps a ledger;
 //! - [`enumerate`] fails at every step of every scenario, in every way;
+//! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
 pub mod enumerate;
+pub mod gateway;
 pub mod history;
 pub mod lab;
 pub mod tally;

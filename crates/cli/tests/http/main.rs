@@ -1,0 +1,130 @@
+//! The gateway from outside: the real executable, between a scripted service and raw sockets.
+//!
+//! Each module holds properties that anyone can test without knowing how the gateway works.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
+use onceward_rig::gateway::{Ask, Gateway, Launch, Origin, Received};
+
+mod bodies;
+mod crash;
+mod edges;
+mod expiry;
+mod frames;
+mod http2;
+mod keys;
+mod load;
+mod mismatch;
+mod once;
+mod outage;
+mod probed;
+mod refusals;
+mod replay;
+mod secrecy;
+mod shutdown;
+mod smuggling;
+mod startup;
+mod statuses;
+mod streams;
+mod tenants;
+mod truncation;
+mod unkeyed;
+mod unknown;
+
+/// A gateway before `origin`, with its records in memory.
+fn launch(origin: &Origin) -> Launch {
+    durable(origin).in_memory()
+}
+
+/// A gateway before `origin`, with its records on disk.
+fn durable(origin: &Origin) -> Launch {
+    Launch::new(env!("CARGO_BIN_EXE_onceward")).upstream(origin.addr())
+}
+
+/// Asks on a connection of its own.
+async fn ask(gateway: &Gateway, ask: &Ask) -> Received {
+    let answer = onceward_rig::gateway::ask(gateway.addr(), ask).await;
+    answer.unwrap_or_else(|error| panic!("no answer: {error}\n{}", gateway.log()))
+}
+
+/// Asks the admin listener.
+async fn admin(gateway: &Gateway, path: &str) -> Received {
+    let answer = onceward_rig::gateway::ask(gateway.admin(), &Ask::get(path)).await;
+    answer.expect("the admin listener answers")
+}
+
+/// A payment with this key.
+fn pay(key: &str) -> Ask {
+    Ask::post("/payments").key(key)
+}
+
+/// Checks that an answer is a problem of ours, in the form that every client survives.
+#[track_caller]
+fn expect_problem(answer: &Received, status: u16, name: &str) {
+    let text = answer.text();
+    assert_eq!(answer.status, status, "{text}");
+    assert_eq!(answer.problem().as_deref(), Some(name), "{text}");
+    assert!(answer.complete && !answer.body.is_empty(), "{text}");
+    let media_type = answer.fields.get("content-type").unwrap_or_default();
+    assert!(
+        matches!(media_type, "application/problem+json" | "application/json"),
+        "{media_type}"
+    );
+    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(body["status"], status);
+    assert!(
+        body["error"]["message"].is_string() && body["error"]["code"] == name,
+        "{text}"
+    );
+    assert!(body.get("detail").is_none(), "{text}");
+    assert!(
+        answer
+            .fields
+            .get("link")
+            .is_some_and(|link| link.contains(name)),
+        "{text}"
+    );
+    let retryable = body["retryable"].as_bool().unwrap();
+    assert_eq!(answer.fields.has("retry-after"), retryable, "{text}");
+    let should_retry = answer.fields.get("x-should-retry");
+    assert_eq!(
+        should_retry,
+        Some(if retryable { "true" } else { "false" }),
+        "{text}"
+    );
+    assert!(!answer.is_replay(), "{text}");
+}
+
+/// Checks that a retry got what the first call got.
+#[track_caller]
+fn expect_replay(retry: &Received, first: &Received) {
+    assert!(retry.is_replay(), "{retry:?}");
+    assert_eq!((retry.status, retry.text()), (first.status, first.text()));
+    assert!(retry.complete);
+    assert_eq!(retry.trailers, first.trailers);
+    assert_eq!(kept(retry), kept(first));
+}
+
+/// The fields that a replay repeats: all that are not about this one exchange.
+fn kept(answer: &Received) -> Vec<(&str, &str)> {
+    let once = [
+        "connection",
+        "content-length",
+        "date",
+        "idempotency-expires",
+        "idempotent-replayed",
+        "set-cookie",
+        "stripe-should-retry",
+        "trailer",
+        "transfer-encoding",
+        "x-should-retry",
+    ];
+    let mut kept: Vec<_> = answer
+        .fields
+        .iter()
+        .filter(|(name, _)| !once.contains(name))
+        .collect();
+    // The order of different names means nothing; that within a name does, and is kept.
+    kept.sort_by_key(|(name, _)| *name);
+    kept
+}
