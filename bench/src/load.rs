@@ -70,6 +70,26 @@ impl Load {
         }
     }
 
+    /// Returns a load of which nothing is measured yet.
+    pub(crate) fn empty() -> Self {
+        Self {
+            rate: 0.0,
+            latency: histogram(),
+        }
+    }
+
+    /// Adds the latencies of another load.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let added = self.latency.add(&other.latency);
+        added.expect("both histograms have one shape");
+    }
+
+    /// Adds one latency.
+    pub(crate) fn record(&mut self, took: Duration) {
+        let micros = took.as_micros() as u64;
+        self.latency.saturating_record(micros.max(1));
+    }
+
     pub(crate) fn p50(&self) -> u64 {
         self.latency.value_at_quantile(0.5)
     }

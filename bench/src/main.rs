@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod engine;
+mod gateway;
 mod load;
 mod report;
 
@@ -22,12 +23,17 @@ struct Cli {
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     Engine(engine::Args),
+    Gateway(gateway::Args),
+    #[command(hide = true)]
+    Upstream(gateway::upstream::Args),
 }
 
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     let ended = match command {
         Command::Engine(args) => args.run(),
+        Command::Gateway(args) => args.run().map_err(|error| error as _),
+        Command::Upstream(args) => args.run().map_err(|error| error as _),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
