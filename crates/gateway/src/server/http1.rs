@@ -91,6 +91,8 @@ fn builder(settings: &Settings) -> http1::Builder {
         // noticed when it is written to.
         .half_close(true)
         .pipeline_flush(false)
+        // Most answers are small: to copy one behind its head costs less than a vectored write.
+        .writev(false)
         .max_header_size(settings.head_bytes_max)
         .max_buf_size(BUFFER.max(settings.head_bytes_max));
     // hyper has room for as many without allocating, but only if it is not told.
