@@ -128,7 +128,7 @@ impl Upstream {
     /// extensions hold an [`Attempt`] whose claim lapsed by the time there is a connection,
     /// nothing is sent. Trailers of a [`Outbound::Passed`] body go out if `Trailer` names them.
     ///
-    /// Status 101 is returned only to a request with `Upgrade`; see [`Inbound::into_upgraded`].
+    /// Status 101 is returned only to a request with `Upgrade`; see [`Inbound::take_upgraded`].
     /// All other 1xx are passed over.
     ///
     /// Cancel safety: dropping the future closes its connection. The request may have been sent.

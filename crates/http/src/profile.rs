@@ -45,19 +45,23 @@ impl Profile {
 
     /// What becomes of each status of the origin, unless a route says otherwise.
     pub fn statuses(self) -> Statuses {
+        let [store, release, unknown] = self.status_lists();
+        Statuses::new(&store, &release, &unknown)
+            .expect("no status of a profile stands in two lists")
+    }
+
+    /// The same as lists: what is stored, released and unknown.
+    pub fn status_lists(self) -> [Vec<StatusPattern>; 3] {
         let class = StatusPattern::Class;
         let code = StatusPattern::Code;
-        let stored = [class(2), class(3), class(4), class(5)];
-        let released = [401, 403, 408, 425, 429, 503].map(code);
-        let unknown = [502, 504].map(code);
+        let unknown = [502, 504].map(code).to_vec();
         match self {
-            Self::SuccessOnly => {
-                Statuses::new(&[class(2)], &[class(3), class(4), class(5)], &unknown)
-            }
-            Self::Ietf | Self::IetfStrict | Self::Stripe | Self::Oasis => {
-                Statuses::new(&stored, &released, &unknown)
-            }
+            Self::SuccessOnly => [vec![class(2)], [3, 4, 5].map(class).to_vec(), unknown],
+            Self::Ietf | Self::IetfStrict | Self::Stripe | Self::Oasis => [
+                [2, 3, 4, 5].map(class).to_vec(),
+                [401, 403, 408, 425, 429, 503].map(code).to_vec(),
+                unknown,
+            ],
         }
-        .expect("no status of a profile stands in two lists")
     }
 }

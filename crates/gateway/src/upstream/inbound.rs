@@ -68,11 +68,6 @@ impl Inbound {
         }
     }
 
-    /// Returns the connection, if the answer switched protocols (status 101).
-    pub fn into_upgraded(self) -> Option<Upgraded> {
-        self.upgraded
-    }
-
     /// Returns the connection, if the answer switched protocols (status 101), and leaves the body.
     pub fn take_upgraded(&mut self) -> Option<Upgraded> {
         self.upgraded.take()

@@ -125,7 +125,7 @@ async fn an_upgraded_connection_carries_another_protocol() {
     let answer = sent.unwrap();
     assert_eq!(answer.status(), StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(answer.headers()["upgrade"], "echo");
-    let mut upgraded = answer.into_body().into_upgraded().unwrap();
+    let mut upgraded = answer.into_body().take_upgraded().unwrap();
 
     let ((), mut heard) = tokio::join!(
         async {

@@ -72,7 +72,7 @@ fn falls(name: &str, mut seen: Vec<Seen<'_>>) -> Option<String> {
 /// same time.
 ///
 /// A slot that a release emptied keeps no fence to be greater than, and two engines reckon the
-/// store's time to within a call of it. Work whose service minds the order, probed work, leaves a
+/// store's time to within the ticks of its clock. Work whose service minds the order, probed work, leaves a
 /// record behind instead.
 fn is_excused(it: &Seen<'_>, before: &Seen<'_>) -> bool {
     let time = |seen: &Seen<'_>| (seen.number.0 >> 64) as u64;
@@ -84,9 +84,9 @@ fn is_excused(it: &Seen<'_>, before: &Seen<'_>) -> bool {
     it.by.generation() != before.by.generation() && is_near && !is_probed(it) && !is_probed(before)
 }
 
-/// By how much two engines' ideas of the store's time may differ, in microseconds: as long as an
-/// engine waits for its store.
-const RECKONING_MICROS: u64 = 5_000_000;
+/// By how much two engines' ideas of the store's time may differ, in microseconds: two ticks of a
+/// coarse clock.
+const RECKONING_MICROS: u64 = 20_000;
 
 /// Whether a write has the fence of another. The same write, told twice, has it rightly.
 fn repeats(it: &Seen<'_>, before: &Seen<'_>) -> bool {

@@ -89,11 +89,17 @@ bad! {
         5-6   claim pay -> granted 640e9adfe7abcbd2c707bfb390cd8
         9     end claimed 640e9adfe7abcbd2c707bfb390cd8 of 640e9adfe7abcbd2c707bfb390cd8";
 
+    C5 blind a_released_slot_is_claimed_with_a_fence_of_half_a_second_ago: "
+        1-2   claim pay -> granted 650e9adfe7abce375a4efc2b837b8
+        3-4   release 650e9adfe7abce375a4efc2b837b8
+        5-6   claim pay -> granted 650e9adf6d99cbd2c707bfb390cd8
+        9     end claimed 650e9adf6d99cbd2c707bfb390cd8 of 650e9adf6d99cbd2c707bfb390cd8";
+
     C5 blind a_probed_slot_is_claimed_with_a_lower_fence: "
         1-2   claim pay probed -> granted 650e9adfe7abce375a4efc2b837b8
         3-4   release 650e9adfe7abce375a4efc2b837b8
-        5-6   claim pay probed -> granted 650e9adf6d9bcbd2c707bfb390cd8
-        9     end claimed 650e9adf6d9bcbd2c707bfb390cd8 of 650e9adf6d9bcbd2c707bfb390cd8";
+        5-6   claim pay probed -> granted 650e9adfe5794bd2c707bfb390cd8
+        9     end claimed 650e9adfe5794bd2c707bfb390cd8 of 650e9adfe5794bd2c707bfb390cd8";
 
     C5 blind a_renewal_goes_back: "
         1-2   claim pay -> granted 5

@@ -1,12 +1,12 @@
 //! Take-overs and settlements.
 
 good! {
-    // The first sixteen digits are the store's time as two engines reckon it, half a second apart.
+    // The first sixteen digits are the store's time as two engines reckon it, 9 ms apart.
     a_released_slot_is_claimed_by_an_engine_whose_reckoning_is_behind: "
         1-2   claim pay -> granted 650e9adfe7abce375a4efc2b837b8
         3-4   release 650e9adfe7abce375a4efc2b837b8
-        5-6   claim pay -> granted 650e9adf6d9bcbd2c707bfb390cd8
-        9     end claimed 650e9adf6d9bcbd2c707bfb390cd8 of 650e9adf6d9bcbd2c707bfb390cd8";
+        5-6   claim pay -> granted 650e9adfe5794bd2c707bfb390cd8
+        9     end claimed 650e9adfe5794bd2c707bfb390cd8 of 650e9adfe5794bd2c707bfb390cd8";
 
     a_keyed_claim_is_taken_over_and_deduplicated: "
         1-2   claim pay keyed -> granted 1
