@@ -14,6 +14,7 @@ mod build;
 pub mod config;
 pub mod forward;
 pub mod identity;
+mod lanes;
 mod probe;
 mod proxy;
 pub mod route;

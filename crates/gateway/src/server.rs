@@ -47,6 +47,7 @@ pub use self::received::{ReceiveError, Received};
 use self::stop::Stop;
 use self::streams::Streams;
 pub use self::tls::{TlsError, tls};
+use crate::lanes::Lanes;
 
 /// An error of somebody else's, whatever it is.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -105,14 +106,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// `grace` to be answered; then the rest is dropped. Returns when all connections are gone, except
 /// those that were upgraded: they belong to the service.
 ///
+/// Connections are served in `lanes`, or in the current runtime if there are none.
+///
 /// Dropping this future drops the connections with all that is under way on them.
-pub async fn serve<S, F, B>(
+pub(crate) async fn serve<S, F, B>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     settings: Settings,
     service: S,
     shutdown: CancellationToken,
     grace: Duration,
+    lanes: &Lanes,
 ) where
     S: Fn(Request<Received>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -131,6 +135,7 @@ pub async fn serve<S, F, B>(
             closing: closing.clone(),
         },
         cut,
+        lanes,
     };
     tokio::select! {
         biased;
@@ -143,17 +148,18 @@ pub async fn serve<S, F, B>(
 }
 
 /// What accepts connections.
-struct Server<S> {
+struct Server<'a, S> {
     caps: Caps,
     tasks: TaskTracker,
     common: Common<S>,
     /// Ends what is still under way at the end of the grace.
     cut: Stop,
+    lanes: &'a Lanes,
 }
 
 // === impl Server ===
 
-impl<S, F, B> Server<S>
+impl<S, F, B> Server<'_, S>
 where
     S: Fn(Request<Received>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -183,8 +189,24 @@ where
         };
         let cut = self.cut.clone();
         let streams = Streams::new(self.tasks.clone(), cut.clone());
-        let connection = self.common.clone().run(stream, addr, permit, streams);
-        self.tasks.spawn(async move { cut.until(connection).await });
+        let common = self.common.clone();
+        let Some(place) = self.lanes.place() else {
+            let connection = common.run(stream, addr, permit, streams);
+            self.tasks.spawn(async move { cut.until(connection).await });
+            return;
+        };
+        // The socket leaves this runtime, so that the lane's own waits for it.
+        let Ok(stream) = stream.into_std() else {
+            return;
+        };
+        let handle = place.handle.clone();
+        let connection = async move {
+            let _place = place;
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                cut.until(common.run(stream, addr, permit, streams)).await;
+            }
+        };
+        self.tasks.spawn_on(connection, &handle);
     }
 
     /// Waits for what is under way, `grace` at the most.

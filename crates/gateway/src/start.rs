@@ -17,6 +17,7 @@ use crate::admin::Admin;
 use crate::build::{settings, stack, upstream_of};
 use crate::config::Config;
 use crate::identity::Identity;
+use crate::lanes::Lanes;
 use crate::server::{self, Settings};
 use crate::stack::Stack;
 use crate::trouble::in_one_line;
@@ -30,6 +31,7 @@ pub struct Gateway {
     tls: Option<Arc<ServerConfig>>,
     admin: Option<TcpListener>,
     numbers: Option<PrometheusHandle>,
+    lanes: Lanes,
 }
 
 /// Why a gateway cannot start, and what to do about it.
@@ -47,6 +49,9 @@ pub struct Given {
     pub secret: Option<Secret>,
     /// Where the numbers of this process are read.
     pub numbers: Option<PrometheusHandle>,
+    /// How many threads of its own it serves callers with. With none it serves them in the
+    /// runtime that it runs in, which is slower under load.
+    pub threads: usize,
 }
 
 /// Serves `config` on `listener` until `shutdown`, then finishes what is under way.
@@ -103,6 +108,12 @@ impl Gateway {
             });
         }
         let stack = Arc::new(stack(&config, &engine, upstream, identity)?);
+        let lanes = Lanes::start(given.threads).map_err(|error| {
+            StartError::new(
+                &error,
+                "raise the limits on threads and open files of this user",
+            )
+        })?;
         Ok(Self {
             config,
             engine,
@@ -110,6 +121,7 @@ impl Gateway {
             tls,
             admin,
             numbers: given.numbers,
+            lanes,
         })
     }
 
@@ -173,6 +185,7 @@ impl Gateway {
             service,
             closing,
             grace,
+            &self.lanes,
         )
         .await;
     }
@@ -227,6 +240,7 @@ impl Gateway {
             service,
             closed.clone(),
             Duration::ZERO,
+            &Lanes::default(),
         )
         .await;
     }

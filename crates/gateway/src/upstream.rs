@@ -148,7 +148,7 @@ impl Upstream {
     ///
     /// Cancel safe.
     pub async fn probe_connect(&self) -> Result<(), SendError> {
-        let connected = self.shared.connector.connect().await;
+        let connected = self.shared.connect().await;
         connected.map(drop).map_err(SendError::unsent)
     }
 
@@ -206,7 +206,7 @@ impl Upstream {
 
     /// Makes a connection. Boxed, so that the requests that need none stay small.
     async fn connect_by(&self, deadline: &mut Deadline) -> Result<Box<Link>, SendError> {
-        let mut connecting = Box::pin(self.shared.connector.connect());
+        let mut connecting = Box::pin(self.shared.connect());
         let connected = poll_fn(|cx| {
             // A connection that comes too late would carry a request that has no time left.
             match deadline.poll(cx, &mut Spare::default()) {
@@ -246,6 +246,14 @@ impl Upstream {
 fn has_lapsed(request: &Request<Outbound>) -> bool {
     let attempt = request.extensions().get::<Attempt>();
     attempt.is_some_and(|attempt| !attempt.is_held())
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn connect(&self) -> impl Future<Output = Result<Box<Link>, Cause>> {
+        self.connector.connect(self.pool.origin())
+    }
 }
 
 // === impl Settings ===

@@ -77,6 +77,7 @@ impl Front {
         let given = Given {
             secret: None,
             numbers: Some(numbers.clone()),
+            threads: 0,
         };
         let gateway = Gateway::start(config, given)
             .await

@@ -60,6 +60,15 @@ impl World {
     }
 
     fn start_with(settings: Settings, tls: Option<Arc<ServerConfig>>, grace: Duration) -> Self {
+        Self::start_in(Lanes::default(), settings, tls, grace)
+    }
+
+    fn start_in(
+        lanes: Lanes,
+        settings: Settings,
+        tls: Option<Arc<ServerConfig>>,
+        grace: Duration,
+    ) -> Self {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addr = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
@@ -74,14 +83,10 @@ impl World {
                 Box::pin(async move { answer(request, &seen, &gate).await })
             }
         };
-        let running = tokio::spawn(serve(
-            listener,
-            tls,
-            settings,
-            service,
-            shutdown.clone(),
-            grace,
-        ));
+        let told = shutdown.clone();
+        let running = tokio::spawn(async move {
+            serve(listener, tls, settings, service, told, grace, &lanes).await;
+        });
         Self {
             addr,
             seen,

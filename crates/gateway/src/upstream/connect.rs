@@ -13,6 +13,7 @@ use super::error::Cause;
 use super::gauge::Gauge;
 use super::io::{Io, Metered};
 use super::link::Link;
+use super::pool::Origin;
 use super::target::{Target, is_link_local};
 use super::tls::Tls;
 
@@ -41,14 +42,14 @@ impl Connector {
     /// Makes a connection. Whatever goes wrong here, no request was sent.
     ///
     /// Cancel safe: dropping it closes what is open.
-    pub(super) async fn connect(&self) -> Result<Box<Link>, Cause> {
-        match timeout(self.within, self.open()).await {
+    pub(super) async fn connect(&self, origin: Origin) -> Result<Box<Link>, Cause> {
+        match timeout(self.within, self.open(origin)).await {
             Ok(link) => link,
             Err(_) => Err(Cause::ConnectTimedOut(self.within)),
         }
     }
 
-    async fn open(&self) -> Result<Box<Link>, Cause> {
+    async fn open(&self, origin: Origin) -> Result<Box<Link>, Cause> {
         let socket = self.dial().await?;
         let gauge = Arc::new(Gauge::default());
         let metered = Metered::new(socket, Arc::clone(&gauge));
@@ -59,7 +60,7 @@ impl Connector {
                 Io::Tls(Box::new(connecting.await.map_err(Cause::Tls)?))
             }
         };
-        Ok(Link::new(io, gauge).await)
+        Ok(Link::new(io, gauge, origin).await)
     }
 
     /// Tries the addresses of the name in their order. Asked anew for each connection, so that a

@@ -18,6 +18,7 @@ use super::gauge::{Gate, Gauge};
 use super::inbound::Upgraded;
 use super::io::Io;
 use super::outbound::Outbound;
+use super::pool::Origin;
 
 /// One HTTP/1.1 connection. Whoever holds it drives it from the task it is in; a link at rest is
 /// not driven, and dropping a link closes it with all that was not written yet.
@@ -25,6 +26,7 @@ pub(super) struct Link {
     gate: Gate,
     wire: Wire,
     spare: Spare,
+    origin: Origin,
 }
 
 /// The halves of a connection that move only when they are polled together.
@@ -48,7 +50,7 @@ pub(super) enum Exchange {
 // === impl Link ===
 
 impl Link {
-    pub(super) async fn new(io: Io, gauge: Arc<Gauge>) -> Box<Self> {
+    pub(super) async fn new(io: Io, gauge: Arc<Gauge>, origin: Origin) -> Box<Self> {
         // This handshake exchanges nothing: it only sets the connection up. A small body that is
         // copied behind its head costs less than a vectored write.
         let (sender, connection) = http1::Builder::new()
@@ -64,7 +66,13 @@ impl Link {
                 is_over: false,
             },
             spare: Spare::default(),
+            origin,
         })
+    }
+
+    /// Where it was made.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// How many bytes the kernel took.
@@ -86,7 +94,9 @@ impl Link {
         request: Request<Outbound>,
         deadline: &mut Deadline,
     ) -> Exchange {
-        let Self { gate, wire, spare } = self;
+        let Self {
+            gate, wire, spare, ..
+        } = self;
         let mut answer = pin!(wire.sender.try_send_request(request));
         poll_fn(|cx| {
             let answered = gate.poll(cx, |cx| {
@@ -141,7 +151,9 @@ impl Link {
     /// Drives the connection until the upstream's protocol takes over, and returns what is below
     /// HTTP. Returns `None` if the deadline comes first, or the connection breaks.
     pub(super) async fn upgrade(mut self: Box<Self>, mut deadline: Deadline) -> Option<Upgraded> {
-        let Self { gate, wire, spare } = &mut *self;
+        let Self {
+            gate, wire, spare, ..
+        } = &mut *self;
         poll_fn(|cx| match gate.poll(cx, |cx| wire.drive(cx)) {
             Poll::Ready(driven) => Poll::Ready(driven.ok()),
             Poll::Pending => deadline.poll(cx, spare).map(|()| None),

@@ -107,7 +107,13 @@ async fn a_body_that_is_cut_off_is_an_error() {
 
 #[tokio::test]
 async fn shutdown_ends_what_is_under_way_and_closes_what_is_idle() {
-    let world = World::start(Settings::default());
+    for lanes in [0, 2] {
+        shut_down_under_way(Lanes::start(lanes).unwrap()).await;
+    }
+}
+
+async fn shut_down_under_way(lanes: Lanes) {
+    let world = World::start_in(lanes, Settings::default(), None, FOREVER);
     let (mut busy, mut idle, mut silent) =
         (world.call().await, world.call().await, world.call().await);
     idle.get("/").await.hear().await;
@@ -128,14 +134,17 @@ async fn shutdown_ends_what_is_under_way_and_closes_what_is_idle() {
 
 #[tokio::test]
 async fn shutdown_waits_no_longer_than_its_grace() {
-    let world = World::start_with(Settings::default(), None, brief());
-    let mut stuck = world.call().await;
-    stuck.get("/hold").await;
-    world.request().await;
-    let addr = world.addr;
-    world.end().await;
-    assert_eq!(stuck.hear_all().await, "");
-    assert!(TcpStream::connect(addr).await.is_err());
+    for lanes in [0, 2] {
+        let lanes = Lanes::start(lanes).unwrap();
+        let world = World::start_in(lanes, Settings::default(), None, brief());
+        let mut stuck = world.call().await;
+        stuck.get("/hold").await;
+        world.request().await;
+        let addr = world.addr;
+        world.end().await;
+        assert_eq!(stuck.hear_all().await, "");
+        assert!(TcpStream::connect(addr).await.is_err());
+    }
 }
 
 #[tokio::test]

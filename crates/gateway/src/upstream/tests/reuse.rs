@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt;
+use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Care, MINUTE, OK, Outbound, Peer, SECOND, Settings, post, request, text, until_news_at,
@@ -81,7 +82,7 @@ async fn bytes_after_an_answer_close_its_connection() {
 #[tokio::test]
 async fn a_connection_that_ends_before_the_request_is_begun_is_replaced_once() {
     let peer = Peer::new().await;
-    let mut dead = peer.upstream.shared.connector.connect().await.unwrap();
+    let mut dead = peer.upstream.shared.connect().await.unwrap();
     drop(peer.accept().await);
     poll_fn(|cx| dead.poll_end(cx)).await;
 
@@ -259,4 +260,68 @@ async fn an_exchange_on_a_rested_connection_polls_its_task_twice() {
     caller.request().await;
     caller.say(OK).await;
     assert_eq!(calling.await.unwrap(), ("ok".to_owned(), 2));
+}
+
+#[tokio::test]
+async fn a_connection_of_another_runtime_is_used_only_when_all_is_calm() {
+    let peer = Peer::new().await;
+    let mut theirs = peer.warmed_up().await;
+    let elsewhere = Lane::start();
+
+    // A service that serves one connection at a time would not look at a new one.
+    let send = |care| elsewhere.send(&peer, care);
+    let (sent, ()) = tokio::join!(send(Care::Fresh), async {
+        theirs.request().await;
+        theirs.say(OK).await;
+    });
+    assert_eq!(sent, "ok");
+    assert_eq!(peer.at_rest(), 1);
+
+    // While there is work under way everybody uses their own.
+    let mut busy = peer.upstream.shared.connect().await.unwrap();
+    let dialled = peer.accept().await;
+    let (sent, ours) = tokio::join!(send(Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        caller.say(OK).await;
+        caller
+    });
+    assert_eq!(sent, "ok");
+    assert_eq!(peer.at_rest(), 2);
+    drop(dialled);
+    poll_fn(|cx| busy.poll_end(cx)).await;
+    drop((busy, ours));
+}
+
+/// A runtime of another thread.
+struct Lane(Option<Runtime>);
+
+// === impl Lane ===
+
+impl Lane {
+    fn start() -> Self {
+        let mut builder = Builder::new_multi_thread();
+        Self(Some(
+            builder.worker_threads(1).enable_all().build().unwrap(),
+        ))
+    }
+
+    /// Sends a request from there, and returns the answer's text.
+    async fn send(&self, peer: &Peer, care: Care) -> String {
+        let upstream = peer.upstream.clone();
+        let sending = async move {
+            let answer = upstream.send(post("pay"), care, MINUTE).await.unwrap();
+            text(answer).await.unwrap()
+        };
+        let runtime = self.0.as_ref().expect("it runs until it is dropped");
+        runtime.spawn(sending).await.unwrap()
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
