@@ -63,7 +63,8 @@ impl Stack {
             .expect("the server names the peer");
         let ruled = self.ruled(request.method(), request.uri().path());
         let asked = self.access_log.then(|| asked(&request, peer));
-        let response = self.handle(request, ruled, peer).await;
+        // Boxed, because the server moves the future of every request more than once.
+        let response = Box::pin(self.handle(request, ruled, peer)).await;
         let took = SystemClock.stopwatch().saturating_sub(began);
         ruled.tally.count(&response, took);
         if let Some(asked) = asked {
