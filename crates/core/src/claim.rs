@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Mutex as AsyncMutex;
 
 use crate::clock::{GuardedClock, micros};
 use crate::engine::{Attempt, Shared};
 use crate::protocol::Arrival;
 use crate::record::Point;
+use crate::sync::AsyncMutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId};
 
 mod end;

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::ops::Add;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A moment, in microseconds since 1970, by the clock of a store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -178,10 +179,11 @@ impl GuardedClock {
     ///
     /// Returns how far that moved guarded time; it never moves back.
     pub fn confirm(&self) -> Duration {
-        let (ahead, _) = self.drift();
-        self.offset
-            .fetch_add(micros(ahead) as i64, Ordering::Relaxed);
-        ahead
+        let monotonic = micros(self.clock.monotonic());
+        let offset = self.clock.wall().0 as i64 - monotonic as i64;
+        // The greatest counts: two who confirm the same step must not move it twice.
+        let before = self.offset.fetch_max(offset, Ordering::Relaxed);
+        Duration::from_micros(offset.saturating_sub(before).max(0).unsigned_abs())
     }
 
     fn at(&self, monotonic: u64) -> Timestamp {
@@ -198,10 +200,14 @@ impl GuardedClock {
         if won.is_err() {
             return;
         }
-        let ahead = self.clock.wall().0.saturating_sub(self.at(monotonic).0);
+        let offset = self.offset.load(Ordering::Relaxed);
+        let guarded = monotonic.saturating_add_signed(offset);
+        let ahead = self.clock.wall().0.saturating_sub(guarded);
         let lived = monotonic - (due - Self::LOOK_EVERY);
         let step = ahead.min(lived / Self::CATCH_UP);
-        self.offset.fetch_add(step as i64, Ordering::Relaxed);
+        // Not added to whatever it is by now: a step that was confirmed meanwhile is worked off.
+        self.offset
+            .fetch_max(offset + step as i64, Ordering::Relaxed);
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OnceCell;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::claim::{Claim, Duty, Holding};
@@ -13,6 +11,7 @@ use crate::keeper::Keeper;
 use crate::protocol::{Arrival, Rules, Step, decide};
 use crate::reach::Reach;
 use crate::store::{self, Reply, Store};
+use crate::sync::{OnceCell, TaskTracker, time};
 use crate::verdict::{Busy, Unsettled, Verdict};
 use crate::wait::Room;
 use crate::{Fence, Fingerprint, OnBusy, Policy, Record, Secret, Slot, Timestamp};
@@ -186,6 +185,11 @@ impl Engine {
         Ok(verdict)
     }
 
+    #[cfg(any(onceward_shuttle, onceward_loom))]
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
+
     /// Asks the store, and waits where somebody else is at it. What is rare is boxed, so that a
     /// first claim moves no more memory than it needs.
     async fn ask(&self, arrival: &Arrival) -> Result<Verdict, Error> {
@@ -270,7 +274,7 @@ impl Engine {
             return Ok(Verdict::Busy(busy));
         }
         arrival.meters().waits.increment(1);
-        match tokio::time::timeout(limit, self.wait_in_room(arrival, since)).await {
+        match time::timeout(limit, self.wait_in_room(arrival, since)).await {
             Ok(Ok(Some(verdict))) => Ok(verdict),
             Ok(Ok(None)) => Ok(Verdict::Busy(Busy {
                 crowded: true,

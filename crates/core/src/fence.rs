@@ -1,11 +1,10 @@
 //! Fences: the marks that tell one write from every other.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::Timestamp;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The mark of one write to a slot.
 ///

@@ -4,18 +4,17 @@
 //! they ended, and takes back claims that were asked for and never learned of. A task per claim
 //! would do the same and cost more than the claim.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use slab::Slab;
-use tokio::sync::Notify;
 
 use crate::claim::{Holding, Pause};
 use crate::clock::micros;
 use crate::engine::Shared;
 use crate::store::Swap;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, Notify, shards, time, try_spawn};
 use crate::{Fence, Record, SlotId, State, Timestamp};
 
 /// Where live claims are kept.
@@ -58,7 +57,7 @@ pub(crate) struct Stray {
 // === impl Keeper ===
 
 impl Keeper {
-    const SHARDS: usize = 16;
+    const SHARDS: usize = shards(16);
     const PACE_MAX: Duration = Duration::from_secs(1);
     const PACE_MIN: Duration = Duration::from_millis(5);
     /// How many strays are looked after. In an outage every arrival leaves one, and watching them
@@ -147,13 +146,8 @@ impl Keeper {
             return;
         }
         // Without a runtime there is nobody to do chores; the next call may bring one.
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                let tending = Tending(Arc::downgrade(shared));
-                drop(runtime.spawn(tend(tending, self.wake.clone())));
-            }
-            Err(_) => self.started.store(false, Ordering::Relaxed),
-        }
+        let tending = Tending(Arc::downgrade(shared));
+        try_spawn(tend(tending, self.wake.clone()));
     }
 
     /// Starts what is due, and returns how long nothing will be.
@@ -201,7 +195,7 @@ async fn tend(tending: Tending, wake: Arc<Notify>) {
         let pause = engine.keeper.look_around(&engine);
         drop(engine);
         // Either is a reason to look around.
-        let _ = tokio::time::timeout(pause, wake.notified()).await;
+        let _ = time::timeout(pause, wake.notified()).await;
     }
 }
 

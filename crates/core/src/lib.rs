@@ -68,6 +68,11 @@ pub mod record;
 mod secret;
 mod slot;
 pub mod store;
+#[cfg(not(any(onceward_shuttle, onceward_loom)))]
+mod sync;
+#[cfg(any(onceward_shuttle, onceward_loom))]
+#[doc(hidden)]
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod verdict;

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,6 +12,8 @@ use crate::clock::{Clock, micros};
 use crate::fence::Mint;
 use crate::meters::StoreMeters;
 use crate::store::{Error, Reply, Store};
+use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use crate::sync::time;
 use crate::{Fence, Timestamp};
 
 /// A store, as far away as it is.
@@ -155,7 +156,7 @@ pub(crate) async fn within<T>(
     }
     let start = clock.stopwatch();
     // Boxed, because a timer is aligned to cache lines, and so would be every future around it.
-    let mut timer = Box::pin(tokio::time::sleep(limit));
+    let mut timer = Box::pin(time::sleep(limit));
     let answered = future::poll_fn(|cx| match Pin::new(&mut call).poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
         Poll::Pending => timer.as_mut().poll(cx).map(|()| None),

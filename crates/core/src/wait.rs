@@ -4,16 +4,15 @@
 //! record whenever there is a reason to, and tells everybody who waits for it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
 
 use crate::engine::Shared;
 use crate::protocol::Arrival;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, Notify, spawn, time, watch};
 use crate::{Fence, Record, Scope, SlotId, State, Timestamp};
 
 /// Where duplicates wait.
@@ -120,6 +119,20 @@ impl Room {
         })
     }
 
+    /// Counts who waits, under the lock.
+    #[cfg(any(onceward_shuttle, onceward_loom))]
+    pub(crate) fn count(&self) -> crate::sync::Waiting {
+        let inner = self.inner.lock();
+        let seats = |watch: &Arc<Watch>| watch.seats.load(Ordering::Relaxed);
+        crate::sync::Waiting {
+            total: self.total.load(Ordering::Relaxed),
+            slots: inner.slots.len(),
+            of_slot: inner.slots.values().map(seats).max().unwrap_or(0),
+            tenants: inner.tenants.len(),
+            of_tenant: inner.tenants.values().copied().max().unwrap_or(0),
+        }
+    }
+
     /// Says that something may have changed in `slot`.
     pub(crate) fn poke(&self, slot: SlotId) {
         if self.total.load(Ordering::Relaxed) == 0 {
@@ -156,7 +169,7 @@ impl Room {
         }
         let mut hints = shared.reach.store.watch();
         let listening = Listening(Arc::downgrade(shared));
-        tokio::spawn(async move {
+        spawn(async move {
             while let Some(slot) = hints.next().await {
                 let Some(shared) = listening.0.upgrade() else {
                     return;
@@ -177,7 +190,7 @@ impl Room {
                 pause = pause.min(until);
             }
             // Either is a reason to look.
-            let _ = tokio::time::timeout(pause, watch.poke.notified()).await;
+            let _ = time::timeout(pause, watch.poke.notified()).await;
         }
     }
 }

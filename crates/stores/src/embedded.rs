@@ -10,8 +10,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -20,7 +18,6 @@ use onceward::clock::GuardedClock;
 use onceward::record::StateName;
 use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp};
-use parking_lot::{Mutex, RwLock};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 mod base;
@@ -41,6 +38,8 @@ mod shared;
 mod start;
 mod sweep;
 mod value;
+#[cfg(onceward_shuttle)]
+mod warm;
 mod writer;
 
 #[doc(hidden)]
@@ -63,6 +62,9 @@ use value::Draft;
 use writer::{Answer, Ask, Became, Write, Writer};
 
 use crate::OpenError;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Mutex, RwLock};
 
 /// A store in a folder of this machine.
 ///
@@ -176,7 +178,7 @@ impl EmbeddedStore {
         };
         let reader = Reader::start("onceward-reader", Arc::clone(&shared)).map_err(no_thread)?;
         let lister = Reader::start("onceward-lister", Arc::clone(&shared)).map_err(no_thread)?;
-        let writer = std::thread::Builder::new()
+        let writer = thread::Builder::new()
             .name("onceward-writer".to_owned())
             .spawn(move || writer.run())
             .map_err(no_thread)?;

@@ -12,6 +12,8 @@
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod open;
+#[cfg(feature = "embedded")]
+mod sync;
 mod url;
 
 pub use open::{OpenError, open};

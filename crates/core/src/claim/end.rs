@@ -11,6 +11,7 @@ use super::write::Wrote;
 use crate::protocol::decide;
 use crate::reach::{Answered, within};
 use crate::store;
+use crate::sync::time;
 use crate::verdict::{Unsettled, Verdict};
 use crate::{Outcome, Reason, Record, State, Timestamp};
 
@@ -96,19 +97,23 @@ impl Holding {
             // store in trouble must not make a lease lapse that small writes could keep.
             let mut own = self.record.lock().await;
             let tried = self.try_finish(&mut own, end).await;
+            let again = matches!(&tried, Err(error) if error.is_transient());
+            if !again {
+                // Before the lock is given up: a renewal may be waiting for it, and would write
+                // over the end.
+                self.set_over();
+            }
             drop(own);
             match tried {
-                Err(error) if error.is_transient() => {
+                Err(error) if again => {
                     tracing::warn!(slot = ?self.arrival.id(), %error, "end of claim not stored yet");
                     pause.take().await;
                 }
                 Err(error) => {
                     tracing::error!(slot = ?self.arrival.id(), ?end, %error, "end of claim is lost");
-                    self.set_over();
                     return Err(EndError::Store(error));
                 }
                 Ok(ended) => {
-                    self.set_over();
                     self.shared.room.poke(self.arrival.id());
                     return ended;
                 }
@@ -229,6 +234,6 @@ impl Pause {
     pub(crate) async fn take(&mut self) {
         let length = Self::FIRST * (1 << self.taken.min(8));
         self.taken += 1;
-        tokio::time::sleep(length.min(Self::LONGEST)).await;
+        time::sleep(length.min(Self::LONGEST)).await;
     }
 }

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
@@ -10,6 +9,7 @@ use super::{Holding, PointError};
 use crate::reach::{Answered, within};
 use crate::record::{Point, State, StateName};
 use crate::store::{Error, Swap};
+use crate::sync::atomic::Ordering;
 use crate::{Fence, Reason, Record, Timestamp};
 
 /// What became of a write over one's own record.
@@ -136,6 +136,10 @@ impl Holding {
                     return Ok(Wrote::Done(reply.now));
                 }
                 Swap::Moved(Some(found)) if self.may_write_over(&found, written.as_ref()) => {
+                    if matches!(found.state, State::Unknown(_)) {
+                        // Should this write fail, no renewal may follow what callers were told.
+                        self.set_lost();
+                    }
                     *own = Record::clone(&found);
                 }
                 Swap::Moved(found) => return Ok(Wrote::Moved(found, reply.now)),

@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 
 use super::{Engine, Shared};
+use crate::sync::time;
 use crate::{Reason, SlotId};
 
 impl Engine {
@@ -17,7 +18,7 @@ impl Engine {
     /// as one call of it may take, and no longer: what could not be marked lapses.
     pub async fn shutdown(&self, grace: Duration) -> Vec<SlotId> {
         self.shared.tasks.close();
-        let drained = tokio::time::timeout(grace, self.shared.drained());
+        let drained = time::timeout(grace, self.shared.drained());
         if drained.await.is_ok() {
             return Vec::new();
         }
@@ -30,7 +31,7 @@ impl Engine {
                 }
             });
         let patience = self.shared.limits.store_patience;
-        if tokio::time::timeout(patience, marking).await.is_err() {
+        if time::timeout(patience, marking).await.is_err() {
             tracing::error!("the store is away: claims left to lapse");
         }
         slots
@@ -50,7 +51,7 @@ impl Shared {
             if self.keeper.is_empty() && self.tasks.is_empty() {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            time::sleep(Duration::from_millis(5)).await;
         }
     }
 }

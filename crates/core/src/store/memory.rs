@@ -4,16 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, hash_map};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use parking_lot::Mutex;
-use tokio::sync::broadcast;
 
 use super::{Durability, Error, Filter, Insert, Page, Reply, Store, Swap, Swept};
 use crate::clock::{Clock, GuardedClock, SystemClock};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, broadcast, shards};
 use crate::{Fence, Record, SlotId, Timestamp};
 
 /// A store in the memory of one process: nothing survives its end.
@@ -49,7 +48,7 @@ struct Spread(u64);
 // === impl MemoryStore ===
 
 impl MemoryStore {
-    const SHARDS: usize = 64;
+    const SHARDS: usize = shards(64);
     /// How many hints a slow watcher may lag behind before it loses some.
     const HINTS: usize = 1024;
 

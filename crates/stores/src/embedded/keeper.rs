@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::head::Head;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex};
 
 /// Renews HEAD in the background: writers only note what it should say.
 #[derive(Debug)]

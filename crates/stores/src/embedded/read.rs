@@ -3,7 +3,6 @@
 use std::ops::Bound;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use fjall::{Iter, Readable as _, UserValue};
 use onceward::store::{Error, Filter, Page, Reply};
@@ -13,6 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::base::{Base, io_cause, unavailable, unreadable};
 use super::shared::Shared;
 use super::value::Value;
+use crate::sync::recv;
+use crate::sync::thread::{self, JoinHandle};
 
 /// A thread that reads for others.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Reader {
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                while let Some(job) = waiting.blocking_recv() {
+                while let Some(job) = recv(&mut waiting) {
                     // One read that panics over damaged files must not end all others; dropping its
                     // reply says that it failed.
                     let _ = panic::catch_unwind(AssertUnwindSafe(|| job(&shared)));

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use onceward::{Outcome, Record, SlotId};
-use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+
+use crate::sync::Mutex;
 
 /// Completed records, the most asked for first to stay.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Ticket {
 // === impl Recent ===
 
 impl Recent {
-    const SHARDS: usize = 64;
+    const SHARDS: usize = if cfg!(onceward_shuttle) { 2 } else { 64 };
     /// What a record takes beside its outcome's bytes, about.
     const RECORD_BYTES: usize = 512;
 

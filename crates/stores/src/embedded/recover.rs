@@ -5,8 +5,6 @@
 //! database is closed, read like after a crash, and only then served again.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use onceward::BoxError;
@@ -17,6 +15,8 @@ use super::journal::{Mark, Place};
 use super::start::recover;
 use super::writer::{Ask, Writer};
 use crate::OpenError;
+use crate::sync::atomic::Ordering;
+use crate::sync::thread;
 
 /// The pause after the first attempt, and the longest one.
 const PAUSE: Duration = Duration::from_millis(10);

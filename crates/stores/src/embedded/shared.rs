@@ -1,17 +1,17 @@
 //! What the threads of a store share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use onceward::SlotId;
 use onceward::clock::{Clock, GuardedClock};
-use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use super::base::Base;
 use super::disk::Disk;
 use super::layout::Folder;
 use super::recent::Recent;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// What the threads of a store share.
 #[derive(Debug)]

@@ -38,6 +38,10 @@ impl Started {
         sync: bool,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
+        #[cfg(onceward_shuttle)]
+        if let Some(started) = super::warm::started(folder, sync, &clock)? {
+            return Ok(started);
+        }
         let mut started = match folder.contents()? {
             Contents::Nothing => {
                 refuse_half_repaired(folder.path())?;
@@ -50,6 +54,8 @@ impl Started {
         started.head.synced = sync;
         started.unsettle_claims(folder)?;
         started.keep_head(folder)?;
+        #[cfg(onceward_shuttle)]
+        super::warm::keep(folder, &started);
         Ok(started)
     }
 
@@ -168,6 +174,10 @@ impl Mark {
 
 /// Opens the database and sees to it that nothing is missing of what `head` promises.
 pub(super) fn recover(folder: &Folder, head: &Head) -> Result<(Base, Place, Mark), OpenError> {
+    #[cfg(onceward_shuttle)]
+    if let Some(recovered) = super::warm::recovered(folder)? {
+        return Ok(recovered);
+    }
     let path = folder.path();
     let failed = |source| OpenError::io(path, source);
     let data = folder.data();

@@ -6,8 +6,6 @@
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
 
 use onceward::store::Error;
 use onceward::{BoxError, Fence, SlotId, Timestamp};
@@ -25,6 +23,8 @@ use super::recent::Ticket;
 use super::shared::Shared;
 use super::sweep::{Cursor, Sweep};
 use super::value::{Draft, Value};
+use crate::sync::atomic::Ordering;
+use crate::sync::{recv, thread};
 
 /// What is asked of the writer.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Writer {
     /// The next thing to do; `Some(None)` is to go on sweeping.
     fn next(&mut self) -> Option<Option<Ask>> {
         match self.sweeps.is_empty() {
-            true => self.asks.blocking_recv().map(Some),
+            true => recv(&mut self.asks).map(Some),
             false => Some(self.asks.try_recv().ok()),
         }
     }

@@ -1,0 +1,58 @@
+//! What threads and tasks share and wait for, named in one place.
+//!
+//! An ordinary build takes it from the standard library, `parking_lot` and tokio. `scripts/schedules`
+//! builds the same code on other ground: with `--cfg onceward_shuttle` a scheduler chooses which
+//! task goes on before every shared access, and with `--cfg onceward_loom` every order is tried in
+//! which atomics may be seen. Both are `cfg`s of their own and no features, so that a build with
+//! all features stays an ordinary one.
+
+#[cfg(any(onceward_shuttle, onceward_loom))]
+mod doors;
+#[cfg(onceward_shuttle)]
+mod scheduled;
+#[cfg(onceward_shuttle)]
+pub mod time;
+
+#[cfg(any(onceward_shuttle, onceward_loom))]
+pub use doors::{Fences, Waiting, waiting};
+
+#[cfg(onceward_shuttle)]
+pub use scheduled::{
+    AsyncMutex, Condvar, Mutex, MutexGuard, Notify, TaskTracker, atomic, broadcast, point, spawn,
+    try_spawn, watch,
+};
+
+#[cfg(onceward_loom)]
+pub(crate) use loom::sync::atomic;
+#[cfg(not(any(onceward_shuttle, onceward_loom)))]
+pub(crate) use std::sync::atomic;
+
+pub(crate) use tokio::sync::OnceCell;
+
+#[cfg(not(onceward_shuttle))]
+pub(crate) use ordinary::{
+    AsyncMutex, Mutex, Notify, TaskTracker, broadcast, spawn, time, try_spawn, watch,
+};
+
+#[cfg(not(onceward_shuttle))]
+mod ordinary {
+    use std::future::Future;
+
+    pub(crate) use parking_lot::Mutex;
+    pub(crate) use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast, watch};
+    pub(crate) use tokio::{spawn, time};
+    pub(crate) use tokio_util::task::TaskTracker;
+
+    /// Spawns `task` if there is a runtime to run it, and drops it otherwise.
+    pub(crate) fn try_spawn(task: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(task));
+        }
+    }
+}
+
+/// How many shards something has that threads share: few where schedules are chosen, so that they
+/// meet.
+pub(crate) const fn shards(count: usize) -> usize {
+    if cfg!(onceward_shuttle) { 2 } else { count }
+}
