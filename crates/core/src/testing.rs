@@ -5,6 +5,7 @@ mod clock;
 pub mod conformance;
 mod expect;
 mod faults;
+pub mod moves;
 pub mod records;
 mod world;
 

@@ -1,4 +1,4 @@
-//! Every fault at every step: the enumeration of single faults.
+//! Every fault at every step: the enumeration of single faults, and of several in one run.
 //!
 //! A scenario is run once without a fault, to count its store calls and the awaits of its
 //! caller. Then it is run again for each of them and each way to fail there. Afterwards the
@@ -17,11 +17,16 @@ use crate::history::{self, Judgement};
 use crate::lab::Lab;
 
 mod faulty;
+mod plan;
 mod scenarios;
+mod several;
 
 use faulty::FaultyStore;
 pub use faulty::Mode;
+use plan::Faults;
+pub use plan::{Fault, Plan};
 pub use scenarios::SCENARIOS;
+pub use several::Plans;
 
 /// A short piece of protocol, as the process under test lives it.
 #[derive(Clone, Copy, Debug)]
@@ -61,25 +66,18 @@ pub struct Stage {
     second: Engine,
 }
 
-/// Where one fault strikes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// Nowhere: the run that counts.
-    Nowhere,
-    /// At this store call, counted from 0.
-    Call(u64, Mode),
-    /// At this await of the caller, counted from 0: its future is dropped.
-    Await(u64),
-}
-
 /// What one run of a scenario came to.
 #[derive(Debug)]
 pub struct Trial {
-    /// How many store calls the process under test made.
+    /// How many store calls the processes under the faults made.
     pub calls: u64,
     /// How often the caller's future was polled.
     pub polls: u64,
-    /// Whether the fault that was planned did strike.
+    /// How many calls there were when the caller was dropped, if it was.
+    pub calls_when_dropped: u64,
+    /// How often it was polled when the last fault struck.
+    pub polls_when_struck: u64,
+    /// Whether every fault that was planned did strike.
     pub struck: bool,
     /// Whether every key has an answer that has one without a fault.
     pub answered: bool,
@@ -122,10 +120,10 @@ pub fn enumerate(stores: &dyn Stores, scenarios: &[Scenario]) -> Enumeration {
     let mut all = Enumeration::default();
     for scenario in scenarios {
         let before = (all.trials, all.answered);
-        let counted = all.run(stores, scenario, Place::Nowhere);
+        let counted = all.run(stores, scenario, &Plan::none());
         for call in 0..counted.calls {
             for mode in Mode::ALL {
-                all.run(stores, scenario, Place::Call(call, mode));
+                all.run(stores, scenario, &Plan::call(call, mode));
             }
         }
         let (trials, answered) = (all.trials - before.0, all.answered - before.1);
@@ -135,7 +133,7 @@ pub fn enumerate(stores: &dyn Stores, scenarios: &[Scenario]) -> Enumeration {
                 .push(format!("{name}: only {answered} of {trials} are answered"));
         }
         for poll in 0..counted.polls {
-            all.run(stores, scenario, Place::Await(poll));
+            all.run(stores, scenario, &Plan::none().dropped(poll));
         }
     }
     all
@@ -156,102 +154,117 @@ impl Scenario {
 // === impl Enumeration ===
 
 impl Enumeration {
-    fn run(&mut self, stores: &dyn Stores, scenario: &Scenario, place: Place) -> Trial {
-        let trial = trial(stores, scenario, place, self.trials);
+    fn run(&mut self, stores: &dyn Stores, scenario: &Scenario, plan: &Plan) -> Trial {
+        let trial = trial(stores, scenario, plan, self.trials);
         self.trials += 1;
         self.answered += u64::from(trial.answered);
         self.missed += u64::from(!trial.struck);
         if let Some(wrong) = &trial.wrong {
             let name = scenario.name;
-            self.wrong
-                .push(format!("{name}, fault at {place:?}: {wrong}"));
+            // A whole history each: a few are enough to learn from.
+            let told = match self.wrong.len() {
+                0..10 => wrong,
+                _ => "the same, or another one",
+            };
+            self.wrong.push(format!("{name}, {plan}: {told}"));
         }
         trial
     }
 }
 
-/// Runs one scenario with one fault, lets a new process retry, and asks the judge.
-pub fn trial(stores: &dyn Stores, scenario: &Scenario, place: Place, number: u64) -> Trial {
+/// Runs one scenario under a plan, lets new processes retry, and asks the judge.
+pub fn trial(stores: &dyn Stores, scenario: &Scenario, plan: &Plan, number: u64) -> Trial {
+    // The jitter of whoever waits: it is the same in the run that counts and in those that fail.
+    fastrand::seed(1);
     let clock = stores.clock();
     let store = stores.store(&clock);
     let tenant = format!("tenant-{number}");
     let lab = Lab::new(store, clock, (scenario.effect, scenario.service), &tenant);
-    let faulty = Arc::new(FaultyStore::new(&lab, 1, place, stores.is_threaded()));
+    let faults = Arc::new(Faults::new(plan));
+    let threaded = stores.is_threaded();
+    let failing = || Arc::new(FaultyStore::sound(&lab, 1, threaded).under(&faults));
 
-    let first_process = runtime();
-    let (polls, dropped) = first_process.block_on(act(scenario, &lab, faulty.clone(), place));
-    // The process ends here, with whatever it had under way.
-    drop(first_process);
-
-    // A new process comes when every lease has lapsed, and retries what the first one did.
+    // Each process ends with whatever it has under way, and a new one comes when every lease has
+    // lapsed, and retries what the first one did.
+    let dropped = runtime().block_on(act(scenario, &lab, &failing(), &faults));
     lab.clock.advance(2 * Lab::LEASE);
+    if plan.in_retries {
+        runtime().block_on(async {
+            let store = failing();
+            let engine = lab.engine(store.clone());
+            // How these end is the judge's matter: with a fault there are many ways.
+            live(&store, retry(&lab, &engine, scenario.keys)).await;
+        });
+        lab.clock.advance(2 * Lab::LEASE);
+    }
     let (retried, mut history) = runtime().block_on(async {
-        let store = FaultyStore::new(&lab, 1, Place::Nowhere, stores.is_threaded());
-        let engine = lab.engine(Arc::new(store));
+        let engine = lab.engine(Arc::new(FaultyStore::sound(&lab, 1, threaded)));
         let retries = retry(&lab, &engine, scenario.keys);
         let within = tokio::time::timeout(Duration::from_secs(600), retries);
         let late = |_| Err("a retry after the fault is not answered".to_owned());
         (within.await.unwrap_or_else(late), lab.history().await)
     });
     let calm = scenario.keys.iter().all(|(_, end)| *end == End::Answered);
-    history.expectations.fault_free = place == Place::Nowhere && calm;
+    history.expectations.fault_free = plan.is_none() && calm;
     let answered = retried.as_ref().is_ok_and(|got| {
         let mut ends = scenario.keys.iter().zip(got);
         ends.all(|((_, end), got)| *got || *end == End::Unknown)
     });
-    let struck = match place {
-        Place::Nowhere => true,
-        Place::Call(..) => faulty.has_struck(),
-        Place::Await(_) => dropped,
-    };
     let report = history::check(&history);
     let wrong = match (retried, &report.judgement) {
         (Err(wrong), _) => Some(wrong),
         (Ok(_), Judgement::Fail(_) | Judgement::Unknown(_)) => {
             Some(format!("{report}\n{history:#?}"))
         }
-        (Ok(got), Judgement::Pass) if place == Place::Nowhere => scenario.unexpected(&got),
+        (Ok(got), Judgement::Pass) if plan.is_none() => scenario.unexpected(&got),
         (Ok(_), Judgement::Pass) => None,
     };
+    let (calls_when_dropped, polls_when_struck) = faults.since();
     Trial {
-        calls: faulty.calls(),
-        polls,
-        struck,
+        calls: faults.calls(),
+        polls: faults.polls(),
+        calls_when_dropped,
+        polls_when_struck,
+        struck: faults.have_struck() && (dropped || plan.dropped_at.is_none()),
         answered,
         wrong,
     }
 }
 
-/// Lives through the scenario until its end, or until the fault ends the process. Returns how
-/// often it was polled, and whether it was dropped before its end.
+/// Lives through the scenario until its end, or until a fault ends the process. Returns whether
+/// it was dropped before its end.
 async fn act(
     scenario: &Scenario,
     lab: &Arc<Lab>,
-    faulty: Arc<FaultyStore>,
-    place: Place,
-) -> (u64, bool) {
+    store: &Arc<FaultyStore>,
+    faults: &Arc<Faults>,
+) -> bool {
     let stage = Arc::new(Stage {
-        first: lab.engine(faulty.clone()),
-        second: lab.engine(Arc::new(faulty.sound(lab, 2))),
+        first: lab.engine(store.clone()),
+        second: lab.engine(Arc::new(store.another(2))),
         lab: lab.clone(),
     });
-    let limit = match place {
-        Place::Await(poll) => poll,
-        Place::Nowhere | Place::Call(..) => u64::MAX,
-    };
     let mut scene = Counted {
         scene: Some((scenario.run)(stage)),
-        polls: 0,
-        limit,
+        faults: faults.clone(),
+    };
+    live(store, &mut scene).await;
+    scene.scene.is_none()
+}
+
+/// Lives until `life` ends and what it left behind is done, or until a fault ends the process.
+async fn live(store: &FaultyStore, life: impl Future) {
+    let life = async {
+        life.await;
+        // What goes on in the background goes on: a process outlives its callers.
+        tokio::time::sleep(Duration::from_secs(60)).await;
     };
     tokio::select! {
-        () = &mut scene => {
-            // What goes on in the background goes on: a process outlives its callers.
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
-        () = faulty.crashed() => {}
+        // Nothing happens in a process that is dead.
+        biased;
+        () = store.crashed() => {}
+        () = life => {}
     }
-    (scene.polls, scene.scene.is_none())
 }
 
 /// Retries every key as a caller would, twice: what the first retry says, the second repeats.
@@ -286,8 +299,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// A scene whose polls are counted, and which is dropped at one of them.
 struct Counted {
     scene: Option<Scene>,
-    polls: u64,
-    limit: u64,
+    faults: Arc<Faults>,
 }
 
 // === impl Counted ===
@@ -296,10 +308,9 @@ impl Future for Counted {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.polls >= self.limit {
+        if self.faults.polled() {
             self.scene = None;
         }
-        self.polls += 1;
         match &mut self.scene {
             Some(scene) => scene.as_mut().poll(cx),
             None => Poll::Ready(()),

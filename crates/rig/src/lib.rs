@@ -3,6 +3,7 @@
 //! - [`history`] judges what a run's processes saw against what the promise allows;
 //! - [`lab`] runs engines on a recorded store, with a service behind that keeps a ledger;
 //! - [`enumerate`] fails at every step of every scenario, in every way;
+//! - [`model`] tries every order of events around one key;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
@@ -10,4 +11,5 @@ pub mod enumerate;
 pub mod gateway;
 pub mod history;
 pub mod lab;
+pub mod model;
 pub mod tally;

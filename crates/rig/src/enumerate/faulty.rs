@@ -1,9 +1,8 @@
-//! A store that fails once, at a chosen call, in a chosen way.
+//! A store that fails at chosen calls, in chosen ways.
 
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -11,7 +10,7 @@ use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swep
 use onceward::{Fence, Record, SlotId, Store, Timestamp};
 use tokio::sync::Notify;
 
-use super::Place;
+use super::plan::Faults;
 use crate::lab::Lab;
 
 /// The ways to fail at a store call.
@@ -37,10 +36,9 @@ pub enum Mode {
 pub(super) struct FaultyStore {
     inner: Arc<dyn Store>,
     lab: Arc<Lab>,
-    place: Place,
+    /// Where it fails; another process has none.
+    faults: Option<Arc<Faults>>,
     threaded: bool,
-    calls: AtomicU64,
-    struck: AtomicBool,
     crash: Notify,
 }
 
@@ -62,32 +60,27 @@ impl Mode {
 // === impl FaultyStore ===
 
 impl FaultyStore {
-    /// Returns the store of process `number` of `lab`, which fails at `place`.
-    pub(super) fn new(lab: &Arc<Lab>, number: u32, place: Place, threaded: bool) -> Self {
+    /// Returns the store of process `number` of `lab`, which never fails.
+    pub(super) fn sound(lab: &Arc<Lab>, number: u32, threaded: bool) -> Self {
         Self {
             inner: lab.recorded(number),
             lab: lab.clone(),
-            place,
+            faults: None,
             threaded,
-            calls: AtomicU64::new(0),
-            struck: AtomicBool::new(false),
             crash: Notify::new(),
         }
     }
 
-    /// Returns the store of another process, which never fails.
-    pub(super) fn sound(&self, lab: &Arc<Lab>, number: u32) -> Self {
-        Self::new(lab, number, Place::Nowhere, self.threaded)
+    /// Returns the store of another process of the same lab, which never fails.
+    pub(super) fn another(&self, number: u32) -> Self {
+        Self::sound(&self.lab, number, self.threaded)
     }
 
-    /// How many calls were made so far.
-    pub(super) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Whether the call that was to fail was made.
-    pub(super) fn has_struck(&self) -> bool {
-        self.struck.load(Ordering::Relaxed)
+    /// The same, where `faults` strike.
+    #[must_use]
+    pub(super) fn under(mut self, faults: &Arc<Faults>) -> Self {
+        self.faults = Some(faults.clone());
+        self
     }
 
     /// Waits for the process to die.
@@ -101,12 +94,7 @@ impl FaultyStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mode = match self.place {
-            Place::Call(at, mode) if at == number => Some(mode),
-            Place::Call(..) | Place::Nowhere | Place::Await(_) => None,
-        };
-        self.struck.fetch_or(mode.is_some(), Ordering::Relaxed);
+        let mode = self.faults.as_ref().and_then(|faults| faults.next());
         // An await before and after each call, so that a caller can be dropped there.
         tokio::task::yield_now().await;
         match mode {
@@ -225,6 +213,6 @@ impl Store for FaultyStore {
 
 impl fmt::Debug for FaultyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FaultyStore({:?})", self.place)
+        write!(f, "FaultyStore({:?})", self.faults)
     }
 }

@@ -1,12 +1,21 @@
-//! Every single fault at every step, on every store that runs in this process.
+//! Every single fault at every step, on every store that runs in this process, and every pair of
+//! faults on the memory store.
 
 use std::sync::Arc;
 
 use onceward::testing::ManualClock;
 use onceward::{Engine, MemoryStore, Store};
-use onceward_rig::enumerate::{self, Enumeration, Mode, SCENARIOS, Stores};
+use onceward_rig::enumerate::{self, Enumeration, Mode, Plans, SCENARIOS, Stores};
 use onceward_rig::tally::Tally;
 use onceward_stores::embedded::EmbeddedStore;
+
+use crate::budget::Budget;
+
+/// What orders the pairs, and draws the triples.
+const SEED: u64 = 7;
+
+/// How many of a hundred runs of each scenario have to end as without a fault.
+const ANSWERED: u64 = 50;
 
 /// A fresh store for each trial.
 struct Memory;
@@ -73,6 +82,48 @@ fn no_single_fault_breaks_the_promise_on_the_embedded_store() {
     judge("faults at every step, embedded", &all);
     // Its threads may answer sooner than in the run that counted.
     assert!(all.missed * 20 < all.trials, "{} faults missed", all.missed);
+}
+
+#[test]
+fn no_two_faults_break_the_promise_on_the_memory_store() {
+    let mut singles = Enumeration::default();
+    let mut plans = Plans::pairs(&Memory, SCENARIOS, SEED, &mut singles);
+    assert_eq!(singles.wrong.first(), None, "with one fault");
+
+    let budget = Budget::seconds(60);
+    let pairs = plans.run(&Memory, ANSWERED, &|| budget.lasts());
+    let share = pairs.trials as f64 / plans.len() as f64;
+    judge_several(
+        "pairs of faults, memory",
+        &pairs,
+        &format!(
+            "{:.1} % of the {} pairs of {} scenarios, 7 modes and every await",
+            share * 100.0,
+            plans.len(),
+            SCENARIOS.len()
+        ),
+    );
+    assert!(plans.len() >= 50_000, "only {} pairs", plans.len());
+    assert!(pairs.trials >= 10_000, "only {} trials", pairs.trials);
+
+    let budget = Budget::seconds(6);
+    let triples = plans.triples(&Memory, &|| budget.lasts());
+    judge_several("triples of faults, memory", &triples, "drawn by lot");
+    assert!(triples.trials >= 500, "only {} trials", triples.trials);
+}
+
+fn judge_several(proof: &str, all: &Enumeration, how: &str) {
+    let note = format!(
+        "{how}; {} of {} end as without a fault, {} faults missed",
+        all.answered, all.trials, all.missed
+    );
+    println!("{proof}: {} trials; {note}", all.trials);
+    let wrong = all.wrong.len() as u64;
+    Tally::record(proof, all.trials, Some(SEED..SEED + 1), wrong, &note);
+    if let Some(first) = all.wrong.first() {
+        panic!("{wrong} of {} trials, the first: {first}", all.trials);
+    }
+    assert_eq!(all.missed, 0, "every planned fault strikes");
 }
 
 fn judge(proof: &str, all: &Enumeration) {

@@ -7,4 +7,5 @@ mod budget;
 mod enumeration;
 mod exhaustion;
 mod kill;
+mod model;
 mod victim;
