@@ -2,11 +2,13 @@
 //!
 //! - [`history`] judges what a run's processes saw against what the promise allows;
 //! - [`lab`] runs engines on a recorded store, with a service behind that keeps a ledger;
+//! - [`crash`] builds what a power loss may leave of a store, and opens it;
 //! - [`enumerate`] fails at every step of every scenario, in every way;
 //! - [`model`] tries every order of events around one key;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
+pub mod crash;
 pub mod enumerate;
 pub mod gateway;
 pub mod history;

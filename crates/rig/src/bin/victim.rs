@@ -11,13 +11,17 @@
 //! unknown KEY      nobody knows whether the work of KEY happened, and its caller was told so
 //! failed KEY WHY   the store refused or did not answer; its caller retries
 //! ```
+//!
+//! `victim record WORKLOAD FOLDER SEED` does other work, for crash images, and says what
+//! [`onceward_rig::crash`] reads.
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onceward::{Done, Engine, Fingerprint, Key, Limits, Policy, RunError, Scope, Slot};
+use onceward::{BoxError, Done, Engine, Fingerprint, Key, Limits, Policy, RunError, Scope, Slot};
+use onceward_rig::crash::{self, Workload};
 use onceward_stores::StoreUrl;
 
 /// What the process was told on its command line.
@@ -30,8 +34,15 @@ struct Orders {
     callers: u64,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), BoxError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, workload, folder, seed] = &arguments[..]
+        && word == "record"
+    {
+        let workload = Workload::parse(workload).ok_or("no such workload")?;
+        crash::work(workload, folder.as_ref(), seed.parse()?)?;
+        return Ok(());
+    }
     let [url, from, count, callers] = &arguments[..] else {
         return Err("usage: victim STORE_URL FIRST COUNT CALLERS".into());
     };
@@ -48,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(work(orders))
 }
 
-async fn work(orders: Orders) -> Result<(), Box<dyn std::error::Error>> {
+async fn work(orders: Orders) -> Result<(), BoxError> {
     let store = onceward_stores::open(&orders.url)?;
     let limits = Limits {
         store_patience: Duration::from_secs(2),

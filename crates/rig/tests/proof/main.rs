@@ -4,6 +4,7 @@
 //! gives each of them many times its minutes.
 
 mod budget;
+mod crash;
 mod enumeration;
 mod exhaustion;
 mod kill;

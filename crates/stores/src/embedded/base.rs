@@ -56,17 +56,19 @@ impl Base {
     pub(super) fn open(data: &Path, store: &Path) -> Result<Self, OpenError> {
         // The files were checked as far as they carry sums of their own. What is damaged beyond
         // that may make the database panic, which is a way of refusing.
-        match panic::catch_unwind(AssertUnwindSafe(|| Self::open_unguarded(data))) {
-            Ok(opened) => opened.map_err(|error| open_error(store, error)),
-            Err(_) => Err(OpenError::damaged(store, "the database cannot be read")),
-        }
+        guarded(store, || Self::open_unguarded(data, 1))
     }
 
-    fn open_unguarded(data: &Path) -> fjall::Result<Self> {
+    /// Opens it without a worker, so that nothing is written to tables meanwhile.
+    pub(super) fn open_still(data: &Path, store: &Path) -> Result<Self, OpenError> {
+        guarded(store, || Self::open_unguarded(data, 0))
+    }
+
+    fn open_unguarded(data: &Path, workers: usize) -> fjall::Result<Self> {
         let db = Database::builder(data)
             .cache_size(BLOCKS)
             .max_journaling_size(JOURNALS)
-            .worker_threads(1)
+            .worker_threads_unchecked(workers)
             .manual_journal_persist(true)
             .journal_compression(CompressionType::None)
             .max_cached_files(Some(cached_files()))
@@ -105,6 +107,18 @@ impl Base {
         Ok([mark(&self.records)?, mark(&self.index)?])
     }
 
+    /// The marks of the last batches that are in tables: the journals need not hold those.
+    pub(super) fn tabled(&self) -> fjall::Result<[Option<Mark>; 2]> {
+        let mark = |keyspace: &Keyspace| -> fjall::Result<Option<Mark>> {
+            let Some(seqno) = keyspace.tree.get_highest_persisted_seqno() else {
+                return Ok(None);
+            };
+            let kept = keyspace.tree.get(Mark::KEY, seqno + 1)?;
+            Ok(kept.and_then(|bytes| Mark::read(&bytes)))
+        };
+        Ok([mark(&self.records)?, mark(&self.index)?])
+    }
+
     /// Waits until the database takes another batch. Fails if it never will.
     pub(super) fn wait_for_room(&self) -> fjall::Result<()> {
         let is_full = |keyspace: &Keyspace| {
@@ -134,6 +148,14 @@ impl Base {
 impl fmt::Debug for Base {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Base").finish_non_exhaustive()
+    }
+}
+
+/// Calls the database, and takes a panic for a refusal.
+fn guarded<T>(store: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+    match panic::catch_unwind(AssertUnwindSafe(call)) {
+        Ok(answer) => answer.map_err(|error| open_error(store, error)),
+        Err(_) => Err(OpenError::damaged(store, "the database cannot be read")),
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) struct Promise {
 /// What the journals hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Scan {
+    /// The oldest journal, and the first batch of all. What came before it is in tables.
+    pub(super) oldest: u64,
+    pub(super) first: Option<Mark>,
     /// The newest journal, and where its last whole batch ends.
     pub(super) journal: u64,
     pub(super) end: u64,
@@ -111,6 +114,8 @@ impl Scan {
             return Err(Flaw::Missing(promise.journal));
         }
         let mut scan = Self {
+            oldest: ids[0],
+            first: None,
             journal: newest,
             end: 0,
             last: None,
@@ -130,6 +135,7 @@ impl Scan {
                     Ok(batch) if batch.follows(seqno, scan.last) => {
                         each(&batch);
                         seqno = Some(batch.seqno);
+                        scan.first.get_or_insert(batch.mark);
                         scan.last = Some(batch.mark);
                         at = batch.end;
                     }
@@ -154,6 +160,15 @@ impl Scan {
             scan.end = at as u64;
         }
         Ok(scan)
+    }
+
+    /// Whether batches are missing between `tabled`, the last one in tables, and the journals: a
+    /// journal is only removed once all of it is in the tables of every keyspace.
+    pub(super) fn has_hole_before(&self, tabled: Option<Mark>) -> bool {
+        let reach = tabled.map_or(0, |mark| mark.sequence);
+        // With the first journal still there nothing was ever removed.
+        let first = self.first.filter(|_| self.oldest > 0);
+        first.is_some_and(|first| reach + 1 < first.sequence)
     }
 
     /// Cuts what is torn, and makes durable what is not promised to be.
@@ -307,6 +322,8 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         }
         let scan = Scan {
+            oldest: 3,
+            first: None,
             journal: 4,
             end: 100,
             last: None,

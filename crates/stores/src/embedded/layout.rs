@@ -163,6 +163,18 @@ impl Folder {
     }
 }
 
+/// Makes the names of all folders below `folder` durable: the database sees to those in its
+/// keyspaces, but not to those of the keyspaces themselves.
+pub(super) fn sync_folders(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    sync_folder(folder)
+}
+
 /// Refuses a folder with files that no store puts there: it is somebody else's.
 fn refuse_strangers(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::io(path, source);

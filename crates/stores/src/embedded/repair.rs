@@ -157,7 +157,7 @@ impl Repair {
         let mut repaired = Repaired {
             records: 0,
             dropped: Vec::new(),
-            unreadable: 0,
+            unreadable: u64::from(source.has_hole()),
             cut,
             journals_only: source.is_partial(),
             secret_kept: false,

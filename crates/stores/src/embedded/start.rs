@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::claims::{claims_since, unsettle};
 use super::head::{Head, Unusable};
 use super::journal::{Flaw, Mark, Place, Promise, Scan};
-use super::layout::{Contents, Folder, check_database, refuse_half_repaired};
+use super::layout::{Contents, Folder, check_database, refuse_half_repaired, sync_folders};
 use crate::OpenError;
 
 /// A store that may serve.
@@ -78,6 +78,7 @@ impl Started {
         let length = Batch::default()
             .commit(&base, mark, true)
             .map_err(|error| open_error(folder.path(), error))?;
+        sync_folders(&folder.data()).map_err(failed)?;
         let place = Place::new(&folder.data(), 0, length);
         let head = Head {
             epoch,
@@ -199,10 +200,30 @@ pub(super) fn recover(folder: &Folder, head: &Head) -> Result<(Base, Place, Mark
         tracing::warn!(journal, bytes = torn, "an unfinished batch was cut");
     }
     scan.settle(&data, promise).map_err(failed)?;
+    // While a worker writes older journals to tables, nobody can tell what was there. With the
+    // first journal in place there is nothing to ask.
+    if 0 < scan.oldest && scan.oldest < scan.journal {
+        no_hole(&Base::open_still(&data, path)?, &scan, path)?;
+    }
     let base = Base::open(&data, path)?;
+    if scan.oldest == scan.journal {
+        no_hole(&base, &scan, path)?;
+    }
     let mark = complete_up_to(&base, &scan, head, path)?;
     let place = Place::new(&data, scan.journal, scan.end);
     Ok((base, place, mark))
+}
+
+/// Sees to it that the journals begin where the tables end: an older one may be missing.
+fn no_hole(base: &Base, scan: &Scan, path: &Path) -> Result<(), OpenError> {
+    let tabled = base.tabled().map_err(|error| open_error(path, error))?;
+    match tabled.into_iter().any(|mark| scan.has_hole_before(mark)) {
+        false => Ok(()),
+        true => {
+            let what = Flaw::Missing(scan.oldest.saturating_sub(1)).to_string();
+            Err(OpenError::damaged(path, what))
+        }
+    }
 }
 
 /// The last batch, which has to be the same in every keyspace and in the journals.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use onceward::testing::records;
 use onceward::{Outcome, Record, SlotId, State, Store as _, Timestamp};
 use onceward_stores::OpenError;
-use onceward_stores::embedded::EmbeddedStore;
+use onceward_stores::embedded::{EmbeddedStore, Loss, repair};
 
 use crate::image::{
     Acknowledged, Image, Opened, all, each, newest_journal, open, present, scratch, written,
@@ -181,4 +181,41 @@ async fn a_head_that_is_ahead_is_refused_by_name() {
         "{refused:?}"
     );
     assert!(refused.hint().contains("onceward repair --store embedded:"));
+}
+
+#[tokio::test]
+async fn a_missing_journal_is_noticed_while_its_batches_are_not_in_tables() {
+    let folder = scratch();
+    // Little enough for records to be written to tables, which is when journals change, and too
+    // much for the index, which keeps the first journal from being removed.
+    let store = EmbeddedStore::at(folder.path()).memtable(1 << 20);
+    let store = store.open().unwrap();
+    let journal = |id: u64| folder.path().join(format!("data/{id}.jnl"));
+    let mut n = 0;
+    let mut more = 5;
+    while more > 0 {
+        let record = Record {
+            state: State::Completed(Outcome::success(records::bytes(1 << 20))),
+            ..records::completed(records::LONG)
+        };
+        let slot = records::slot(&n.to_string());
+        store.insert(slot, &record, Timestamp::NEVER).await.unwrap();
+        n += 1;
+        more -= i32::from(journal(1).exists());
+        assert!(n < 200, "the journal never changes");
+    }
+    drop(store);
+    fs::remove_file(journal(0)).unwrap();
+
+    let refused = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(
+        refused.to_string().contains("journal 0 is missing"),
+        "{refused}"
+    );
+    // The records may be in tables all the same; a repair says whether they are.
+    let repaired = repair(folder.path()).unwrap();
+    let store = EmbeddedStore::open(folder.path()).unwrap();
+    let is_whole = all(&store).await.len() == n;
+    assert_eq!(repaired.loss() == Loss::Nothing, is_whole, "{repaired:?}");
+    fs::remove_dir_all(repaired.original.unwrap()).unwrap();
 }

@@ -22,7 +22,12 @@ use crate::embedded::value::Value;
 #[derive(Debug)]
 pub(super) enum Source {
     /// The database opens.
-    Database { base: Base, last: Option<Mark> },
+    Database {
+        base: Base,
+        last: Option<Mark>,
+        /// A journal is gone of which not everything is in tables.
+        has_hole: bool,
+    },
     /// It does not. This is what the journals say.
     Journals {
         records: BTreeMap<SlotId, Vec<u8>>,
@@ -52,10 +57,17 @@ impl Source {
             // Each attempt gets a new copy: the database deletes what it does not like.
             let copy = workshop.join(format!("copy-{}", replaced.len()));
             copy_database(&folder.data(), &copy).map_err(failed)?;
-            cut = mend_journals(&copy, head).map_err(failed)?;
-            if let Some(base) = open_copy(&copy, workshop, replaced).map_err(failed)? {
+            let scan;
+            (cut, scan) = mend_journals(&copy, head).map_err(failed)?;
+            if let Some((base, tabled)) = open_copy(&copy, workshop, replaced).map_err(failed)? {
                 let [last, _] = base.marks().unwrap_or_default();
-                return Ok((Self::Database { base, last }, cut));
+                let has_hole = scan.has_hole_before(tabled);
+                let source = Self::Database {
+                    base,
+                    last,
+                    has_hole,
+                };
+                return Ok((source, cut));
             }
         }
         let copy = workshop.join("copy-0");
@@ -87,6 +99,11 @@ impl Source {
         match self {
             Self::Database { last, .. } | Self::Journals { last, .. } => *last,
         }
+    }
+
+    /// Whether batches are missing between the tables and the journals.
+    pub(super) fn has_hole(&self) -> bool {
+        matches!(self, Self::Database { has_hole: true, .. })
     }
 
     /// Whether everything that had left the journals is gone.
@@ -130,8 +147,13 @@ impl Source {
     }
 }
 
-/// Opens a copy with some of its keyspaces replaced by those of a new database.
-fn open_copy(copy: &Path, workshop: &Path, replaced: &[u64]) -> io::Result<Option<Base>> {
+/// Opens a copy with some of its keyspaces replaced by those of a new database. Also returns the
+/// mark of the last batch in the tables of the records.
+fn open_copy(
+    copy: &Path,
+    workshop: &Path,
+    replaced: &[u64],
+) -> io::Result<Option<(Base, Option<Mark>)>> {
     fs::write(copy.join("version"), DATABASE_VERSION)?;
     if !replaced.is_empty() {
         let fresh = workshop.join("fresh");
@@ -155,19 +177,23 @@ fn open_copy(copy: &Path, workshop: &Path, replaced: &[u64]) -> io::Result<Optio
     if check_database(copy)?.is_err() {
         return Ok(None);
     }
+    let still = Base::open_still(copy, copy).ok();
+    let tabled = still.and_then(|base| base.tabled().ok());
+    let [tabled, _] = tabled.unwrap_or_default();
     let opened = Base::open(copy, copy).ok();
     // Another number means that the old keyspace was not recognised.
-    Ok(opened.filter(|base| base.records.id() == RECORDS))
+    let opened = opened.filter(|base| base.records.id() == RECORDS);
+    Ok(opened.map(|base| (base, tabled)))
 }
 
-/// Cuts the journals where they cannot be read on, and says where.
-fn mend_journals(data: &Path, head: Option<&Head>) -> io::Result<Option<Cut>> {
+/// Cuts the journals where they cannot be read on, and says where and what is left.
+fn mend_journals(data: &Path, head: Option<&Head>) -> io::Result<(Option<Cut>, Scan)> {
     let mut cut = None;
     loop {
         match Scan::of(data, None, |_| {}) {
             Ok(scan) => {
                 scan.cut(data)?;
-                return Ok(cut);
+                return Ok((cut, scan));
             }
             Err(Flaw::Unreadable { journal, at }) => {
                 journal::cut_from(data, journal, at)?;
