@@ -11,7 +11,8 @@ use crate::keeper::Keeper;
 use crate::protocol::{Arrival, Rules, Step, decide};
 use crate::reach::Reach;
 use crate::store::{self, Reply, Store};
-use crate::sync::{OnceCell, TaskTracker, time};
+use crate::sync::{OnceCell, time};
+use crate::tasks::Tasks;
 use crate::verdict::{Busy, Unsettled, Verdict};
 use crate::wait::Room;
 use crate::{Fence, Fingerprint, OnBusy, Policy, Record, Secret, Slot, Timestamp};
@@ -50,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) room: Room,
     pub(crate) keeper: Keeper,
     pub(crate) limits: Limits,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
     given: Option<Secret>,
     secret: OnceCell<Secret>,
 }
@@ -291,7 +292,7 @@ impl Engine {
         arrival: &Arrival,
         since: Timestamp,
     ) -> Result<Option<Verdict>, Error> {
-        let Some(mut seat) = Room::enter(&self.shared, arrival, since) else {
+        let Some(seat) = Room::enter(&self.shared, arrival, since) else {
             return Ok(None);
         };
         let (releases, mut round) = (seat.releases(), 0);
@@ -350,7 +351,7 @@ impl Shared {
             room: Room::default(),
             keeper: Keeper::new(),
             limits,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::default(),
             given: None,
             secret: OnceCell::new(),
         }

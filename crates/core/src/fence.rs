@@ -89,12 +89,17 @@ impl Mint {
         }
     }
 
-    /// Mints a fence for a write over `seen`; see [`Fence::mint`].
-    pub(crate) fn next(&self, seen: Option<Fence>, store_time: Timestamp) -> Fence {
-        let random = match &self.seeded {
+    /// A random number, the same one for the same seed.
+    pub(crate) fn chance(&self) -> u64 {
+        match &self.seeded {
             None => fastrand::u64(..),
             Some(rng) => rng.lock().u64(..),
-        };
+        }
+    }
+
+    /// Mints a fence for a write over `seen`; see [`Fence::mint`].
+    pub(crate) fn next(&self, seen: Option<Fence>, store_time: Timestamp) -> Fence {
+        let random = self.chance();
         let fence = Fence::new(seen, store_time, random);
         let last = self
             .last

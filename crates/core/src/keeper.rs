@@ -14,7 +14,7 @@ use crate::clock::micros;
 use crate::engine::Shared;
 use crate::store::Swap;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, Notify, shards, time, try_spawn};
+use crate::sync::{Mutex, Notify, shards, time};
 use crate::{Fence, Record, SlotId, State, Timestamp};
 
 /// Where live claims are kept.
@@ -147,7 +147,8 @@ impl Keeper {
         }
         // Without a runtime there is nobody to do chores; the next call may bring one.
         let tending = Tending(Arc::downgrade(shared));
-        try_spawn(tend(tending, self.wake.clone()));
+        let tending = tend(tending, self.wake.clone());
+        shared.tasks.try_spawn_apart(tending);
     }
 
     /// Starts what is due, and returns how long nothing will be.

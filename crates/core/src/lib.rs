@@ -73,6 +73,7 @@ mod sync;
 #[cfg(any(onceward_shuttle, onceward_loom))]
 #[doc(hidden)]
 pub mod sync;
+mod tasks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod verdict;

@@ -121,6 +121,12 @@ impl Reach {
         }
     }
 
+    /// A span between half of `span` and all of it, so that many who wait do not ask at once.
+    pub(crate) fn jittered(&self, span: Duration) -> Duration {
+        let half = span / 2;
+        half + Duration::from_micros(self.mint.chance() % micros(half).max(1))
+    }
+
     /// Mints a fence for a write over `seen`.
     ///
     /// Its time is the store's by our own reckoning: a process that has not heard of the store

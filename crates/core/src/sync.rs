@@ -18,8 +18,8 @@ pub use doors::{Fences, Waiting, waiting};
 
 #[cfg(onceward_shuttle)]
 pub use scheduled::{
-    AsyncMutex, Condvar, Mutex, MutexGuard, Notify, TaskTracker, atomic, broadcast, point, spawn,
-    try_spawn, watch,
+    AsyncMutex, Condvar, JoinHandle, Mutex, MutexGuard, Notify, TaskTracker, atomic, broadcast,
+    has_runtime, point, spawn,
 };
 
 #[cfg(onceward_loom)]
@@ -31,23 +31,20 @@ pub(crate) use tokio::sync::OnceCell;
 
 #[cfg(not(onceward_shuttle))]
 pub(crate) use ordinary::{
-    AsyncMutex, Mutex, Notify, TaskTracker, broadcast, spawn, time, try_spawn, watch,
+    AsyncMutex, JoinHandle, Mutex, Notify, TaskTracker, broadcast, has_runtime, spawn, time,
 };
 
 #[cfg(not(onceward_shuttle))]
 mod ordinary {
-    use std::future::Future;
-
     pub(crate) use parking_lot::Mutex;
-    pub(crate) use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast, watch};
+    pub(crate) use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast};
+    pub(crate) use tokio::task::JoinHandle;
     pub(crate) use tokio::{spawn, time};
     pub(crate) use tokio_util::task::TaskTracker;
 
-    /// Spawns `task` if there is a runtime to run it, and drops it otherwise.
-    pub(crate) fn try_spawn(task: impl Future<Output = ()> + Send + 'static) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(task));
-        }
+    /// Whether there is a runtime that tasks can be spawned in.
+    pub(crate) fn has_runtime() -> bool {
+        tokio::runtime::Handle::try_current().is_ok()
     }
 }
 

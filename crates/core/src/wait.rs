@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use crate::engine::Shared;
 use crate::protocol::Arrival;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, Notify, spawn, time, watch};
+use crate::sync::{Mutex, Notify, time};
 use crate::{Fence, Record, Scope, SlotId, State, Timestamp};
 
 /// Where duplicates wait.
@@ -31,9 +31,11 @@ struct Inner {
 }
 
 /// What the waiters of one slot share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Watch {
-    news: watch::Sender<News>,
+    news: Mutex<News>,
+    /// Wakes the waiters in the order in which they came: a simulation has to repeat itself.
+    told: Notify,
     poke: Notify,
     seats: AtomicUsize,
     /// The last round in which somebody was elected to act.
@@ -58,7 +60,6 @@ pub(crate) struct News {
 pub(crate) struct Seat {
     shared: Arc<Shared>,
     watch: Arc<Watch>,
-    news: watch::Receiver<News>,
     id: SlotId,
     scope: Scope,
     /// News from before this moment is old: the waiter itself saw the slot later.
@@ -111,7 +112,6 @@ impl Room {
         room.listen(shared);
         Some(Seat {
             shared: shared.clone(),
-            news: watch.news.subscribe(),
             watch,
             id,
             scope,
@@ -169,7 +169,7 @@ impl Room {
         }
         let mut hints = shared.reach.store.watch();
         let listening = Listening(Arc::downgrade(shared));
-        spawn(async move {
+        shared.tasks.spawn_apart(async move {
             while let Some(slot) = hints.next().await {
                 let Some(shared) = listening.0.upgrade() else {
                     return;
@@ -183,7 +183,7 @@ impl Room {
     async fn watch(shared: Arc<Shared>, id: SlotId, watch: Arc<Watch>) {
         let reach = &shared.reach;
         while watch.seats.load(Ordering::Relaxed) > 0 {
-            let mut pause = Self::POLL / 2 + Self::POLL.mul_f32(fastrand::f32() / 2.0);
+            let mut pause = reach.jittered(Self::POLL);
             // A store that is away is asked again: a waiter gives up by its own deadline.
             if let Ok(reply) = reach.ask(reach.store.get(id)).await {
                 let until = watch.tell(reply.value, reply.now);
@@ -222,35 +222,22 @@ impl Watch {
             None => true,
             Some(record) => matches!(record.state, State::Open) || record.has_expired(now),
         };
-        self.news.send_modify(|news| {
-            // Seeing the same vacancy twice is one release.
-            let same = news.vacant && fence(news.record.as_ref()) == fence(record.as_ref());
-            news.releases += u64::from(free && !same);
-            news.vacant = free;
-            news.round += 1;
-            news.record = record;
-            news.now = now;
-        });
+        let mut news = self.news.lock();
+        // Seeing the same vacancy twice is one release.
+        let same = news.vacant && fence(news.record.as_ref()) == fence(record.as_ref());
+        news.releases += u64::from(free && !same);
+        news.vacant = free;
+        news.round += 1;
+        news.record = record;
+        news.now = now;
+        drop(news);
+        self.told.notify_waiters();
         Duration::MAX
     }
 
     /// Somebody has taken the slot, so the next vacancy is another one. No news to anybody.
     fn taken(&self) {
-        self.news.send_if_modified(|news| {
-            news.vacant = false;
-            false
-        });
-    }
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self {
-            news: watch::Sender::new(News::default()),
-            poke: Notify::new(),
-            seats: AtomicUsize::new(0),
-            elected: AtomicU64::new(0),
-        }
+        self.news.lock().vacant = false;
     }
 }
 
@@ -262,19 +249,23 @@ fn fence(record: Option<&Arc<Record>>) -> Option<Fence> {
 
 impl Seat {
     /// Waits for something to act on, after round `seen`.
-    pub(crate) async fn news_after(&mut self, seen: u64) -> News {
-        let since = self.since;
-        let news = self
-            .news
-            .wait_for(|news| news.round > seen && news.now >= since)
-            .await;
-        news.expect("the watch, and so the sender, outlives its seats")
-            .clone()
+    pub(crate) async fn news_after(&self, seen: u64) -> News {
+        loop {
+            // Before looking: what is told from here on wakes this waiter.
+            let told = self.watch.told.notified();
+            {
+                let news = self.watch.news.lock();
+                if news.round > seen && news.now >= self.since {
+                    return news.clone();
+                }
+            }
+            told.await;
+        }
     }
 
     /// How often the slot had become free when this seat was taken.
     pub(crate) fn releases(&self) -> u64 {
-        self.news.borrow().releases
+        self.watch.news.lock().releases
     }
 
     /// Whether this waiter is the one to act on this round of news.

@@ -19,8 +19,8 @@ mod recorder;
 mod service;
 
 pub use record::RecordedStore;
-use recorder::Asked;
 pub use recorder::Recorder;
+pub(crate) use recorder::{Asked, Passing};
 pub use service::Service;
 
 /// A store, some engines, a service, and everything that was seen of them.
@@ -120,7 +120,9 @@ impl Lab {
         id: SlotId,
         payload: &Fingerprint,
     ) -> Result<Arc<str>, Error> {
-        Ok(recorder::digest(&payload.seal(engine.secret().await?, id)))
+        Ok(self
+            .recorder
+            .payload(&payload.seal(engine.secret().await?, id)))
     }
 
     fn asked<'a>(&'a self, at: u64, slot: SlotId, payload: &'a Arc<str>) -> Asked<'a> {

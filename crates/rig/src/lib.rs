@@ -5,6 +5,7 @@
 //! - [`crash`] builds what a power loss may leave of a store, and opens it;
 //! - [`enumerate`] fails at every step of every scenario, in every way;
 //! - [`model`] tries every order of events around one key;
+//! - [`sim`] plays many engines on one store under one seed, with everything going wrong;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
@@ -14,4 +15,5 @@ pub mod gateway;
 pub mod history;
 pub mod lab;
 pub mod model;
+pub mod sim;
 pub mod tally;

@@ -97,9 +97,11 @@ impl Holding {
         if is_moot() {
             return Ok(());
         }
+        // Before the store is told: callers may hear that nobody knows long before its reply
+        // comes back here, and from then on the work must not start.
+        self.set_lost();
         let next = |own: &Record, fence| Some(own.unsettled(reason.clone(), fence));
         self.write(&mut record, next).await?;
-        self.set_lost();
         Ok(())
     }
 

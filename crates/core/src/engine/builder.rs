@@ -28,6 +28,8 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     secret: Option<Secret>,
     seed: Option<u64>,
+    #[cfg(any(test, feature = "testing"))]
+    host: Option<Arc<dyn crate::testing::Host>>,
 }
 
 /// How much an engine takes upon itself, and how long it waits for its store.
@@ -56,6 +58,8 @@ impl Builder {
             clock: Arc::new(SystemClock),
             secret: None,
             seed: None,
+            #[cfg(any(test, feature = "testing"))]
+            host: None,
         }
     }
 
@@ -97,11 +101,23 @@ impl Builder {
         self
     }
 
+    /// Lets the engine's tasks live and die with a process of a simulation.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn host(mut self, host: Arc<dyn crate::testing::Host>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
     /// Returns the engine.
     pub fn build(self) -> Engine {
         let mint = self.seed.map_or_else(Mint::random, Mint::seeded);
         let mut shared = Shared::new(self.store, self.clock, mint, self.limits);
         shared.given = self.secret;
+        #[cfg(any(test, feature = "testing"))]
+        {
+            shared.tasks.host = self.host;
+        }
         Engine {
             shared: Arc::new(shared),
             rules: self.policy.into(),

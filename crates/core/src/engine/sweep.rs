@@ -3,10 +3,9 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-
 use super::{Engine, Error, Shared};
 use crate::store::Swept;
+use crate::sync::{JoinHandle, time};
 
 /// How fast to sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +36,7 @@ impl Engine {
     /// Sweeps in the background for as long as the returned value lives.
     pub fn sweeper(&self, pace: Pace) -> Sweeper {
         let shared = std::sync::Arc::downgrade(&self.shared);
-        Sweeper(tokio::spawn(sweep_on(shared, pace)))
+        Sweeper(self.shared.tasks.spawn_apart(sweep_on(shared, pace)))
     }
 }
 
@@ -54,7 +53,7 @@ async fn sweep_on(shared: Weak<Shared>, pace: Pace) {
             }
         };
         drop(engine);
-        tokio::time::sleep(if more { pace.pause } else { pace.every }).await;
+        time::sleep(if more { pace.pause } else { pace.every }).await;
     }
 }
 

@@ -10,10 +10,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use shuttle::future::JoinHandle;
+use tokio::sync::futures::Notified;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-pub use shuttle::future::spawn;
+pub use shuttle::future::{JoinHandle, spawn};
 pub use shuttle::sync::atomic;
 pub use tokio::sync::broadcast;
 
@@ -48,9 +48,9 @@ pub fn point() {
     shuttle::thread::sleep(Duration::ZERO);
 }
 
-/// Spawns `task`.
-pub fn try_spawn(task: impl Future<Output = ()> + Send + 'static) {
-    drop(spawn(task));
+/// Whether there is a runtime that tasks can be spawned in.
+pub fn has_runtime() -> bool {
+    true
 }
 
 // === impl Mutex ===
@@ -154,10 +154,16 @@ impl Notify {
         self.0.notify_one();
     }
 
-    /// Waits to be woken.
-    pub async fn notified(&self) {
+    /// Wakes all tasks that wait.
+    pub fn notify_waiters(&self) {
         point();
-        self.0.notified().await;
+        self.0.notify_waiters();
+    }
+
+    /// Waits to be woken, from now on: also before it is first polled.
+    pub fn notified(&self) -> Notified<'_> {
+        point();
+        self.0.notified()
     }
 }
 
@@ -206,43 +212,5 @@ impl TaskTracker {
     pub async fn wait(&self) {
         point();
         self.0.wait().await;
-    }
-}
-
-/// A value that is watched.
-pub mod watch {
-    use super::point;
-
-    pub use tokio::sync::watch::Receiver;
-
-    /// Changes the value.
-    #[derive(Debug)]
-    pub struct Sender<T>(tokio::sync::watch::Sender<T>);
-
-    // === impl Sender ===
-
-    impl<T> Sender<T> {
-        /// Returns one with its first value.
-        pub fn new(value: T) -> Self {
-            Self(tokio::sync::watch::Sender::new(value))
-        }
-
-        /// Watches the value from now on.
-        pub fn subscribe(&self) -> Receiver<T> {
-            point();
-            self.0.subscribe()
-        }
-
-        /// Changes the value, and tells everybody.
-        pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
-            point();
-            self.0.send_modify(change);
-        }
-
-        /// Changes the value, and tells everybody if `change` says so.
-        pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
-            point();
-            self.0.send_if_modified(change)
-        }
     }
 }

@@ -60,6 +60,23 @@ async fn a_claim_in_a_callers_hands_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_others_may_find_unknown_is_not_held_any_more() {
+    let world = World::new();
+    let claim = world.begin("k1").await.expect_claim();
+    assert!(claim.is_held());
+    // The store marks it unknown, and its reply is still on the way.
+    world.store.fail_next(Fault::NeverAnswered);
+    let closing = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.shutdown(Duration::ZERO).await }
+    });
+    world.pass(SECOND).await;
+    assert!(!closing.is_finished());
+    assert!(!claim.is_held());
+    assert_eq!(closing.await.unwrap(), [claim.id()]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_arrival_under_way_is_waited_for() {
     let world = World::new();
     world.engine.secret().await.unwrap();

@@ -104,6 +104,10 @@ pub struct Expectations {
     /// How far the store's clock may run ahead of the recorder's over one retention.
     pub slack_ns: u64,
 
+    /// How far the ideas that two processes have of the store's time may be apart. Without it,
+    /// two ticks of a coarse clock.
+    pub reckoning_ns: Option<u64>,
+
     /// The run was seen from outside: its claims and completions were not recorded, only the
     /// answers that callers got.
     pub black_box: bool,

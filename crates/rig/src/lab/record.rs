@@ -8,7 +8,7 @@ use onceward::record::Deed;
 use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::{Effect, Ending, Fence, Reason, Record, SlotId, State, Store, Timestamp};
 
-use super::recorder::{Recorder, digest, fence, hash, name};
+use super::recorder::{Recorder, fence, hash};
 use crate::history::{Answer, Class, Event, Kind, Verb};
 
 /// Wraps a store and writes down every write to it: what was asked, and what came of it.
@@ -32,26 +32,31 @@ impl RecordedStore {
     }
 
     /// Writes down that something is asked. It takes a moment, as everything does.
-    fn asked(&self, slot: SlotId, event: Option<Event>) -> Option<Event> {
+    fn asked(&self, event: Option<Event>) -> Option<Event> {
         self.recorder.pass_time();
+        let now = self.recorder.now();
+        self.asked_at(now, event)
+    }
+
+    fn asked_at(&self, at: u64, event: Option<Event>) -> Option<Event> {
         let asked = Event {
-            mono_ns: self.recorder.now(),
+            mono_ns: at,
             proc: self.proc,
             op_id: self.recorder.number(),
-            ..event.filter(|_| slot != SlotId::RESERVED)?
+            ..event?
         };
-        self.recorder.push(slot, asked.clone());
+        self.recorder.push(asked.clone());
         Some(asked)
     }
 
     /// Writes down what came of it.
-    fn ended(&self, slot: SlotId, asked: Option<Event>, kind: Kind) {
+    fn ended(&self, asked: Option<Event>, kind: Kind) {
         let Some(asked) = asked else { return };
         let mut ended = asked.ended(kind, self.recorder.now());
         if kind == Kind::Ok {
             ended.answer = asked.answer;
         }
-        self.recorder.push(slot, ended);
+        self.recorder.push(ended);
     }
 }
 
@@ -63,7 +68,10 @@ impl Store for RecordedStore {
         record: &Record,
         not_after: Timestamp,
     ) -> Result<Reply<Insert>, Error> {
-        let asked = self.asked(slot, Some(told(slot, record)));
+        let known = slot != SlotId::RESERVED;
+        self.recorder.pass_time();
+        let at = self.recorder.asked_at(record.fence);
+        let asked = self.asked_at(at, known.then(|| told(&self.recorder, slot, record)));
         let reply = self.inner.insert(slot, record, not_after).await;
         let kind = match &reply {
             Ok(reply) if reply.value == Insert::Done => Kind::Ok,
@@ -73,7 +81,7 @@ impl Store for RecordedStore {
         if kind == Kind::Ok {
             self.recorder.wrote(record);
         }
-        self.ended(slot, asked, kind);
+        self.ended(asked, kind);
         reply
     }
 
@@ -88,13 +96,13 @@ impl Store for RecordedStore {
             .audit
             .last()
             .is_some_and(|it| it.deed == Deed::Extended);
-        let asked = self.asked(slot, (!extended).then(|| told(slot, record)));
+        let asked = self.asked((!extended).then(|| told(&self.recorder, slot, record)));
         let reply = self.inner.replace(slot, seen, record, not_after).await;
         let kind = swapped(&reply);
         if kind == Kind::Ok {
             self.recorder.wrote(record);
         }
-        self.ended(slot, asked, kind);
+        self.ended(asked, kind);
         reply
     }
 
@@ -109,11 +117,13 @@ impl Store for RecordedStore {
         let release = tenant.map(|record| Event {
             mark: writer.and_then(|(mark, _)| mark).map(fence),
             answer: Some(Answer::Absent),
-            ..Event::invoke(Verb::Release, &record.scope.tenant().into(), &name(slot))
+            ..self
+                .recorder
+                .invoke(Verb::Release, record.scope.tenant(), slot)
         });
-        let asked = self.asked(slot, release);
+        let asked = self.asked(release);
         let reply = self.inner.remove(slot, seen, not_after).await;
-        self.ended(slot, asked, swapped(&reply));
+        self.ended(asked, swapped(&reply));
         reply
     }
 
@@ -160,17 +170,16 @@ fn swapped(reply: &Result<Reply<Swap>, Error>) -> Kind {
 }
 
 /// What writing `record` means, in the words of the protocol.
-fn told(slot: SlotId, record: &Record) -> Event {
-    let tenant = record.scope.tenant().into();
+fn told(recorder: &Recorder, slot: SlotId, record: &Record) -> Event {
     let event = |verb| Event {
         mark: record.mark.map(fence),
         fence: Some(fence(record.fence)),
         generation: Some(fence(record.generation)),
-        ..Event::invoke(verb, &tenant, &name(slot))
+        ..recorder.invoke(verb, record.scope.tenant(), slot)
     };
     match &record.state {
         State::Claimed(_) if record.mark == Some(record.fence) => Event {
-            fingerprint: Some(digest(&record.seal)),
+            fingerprint: Some(recorder.payload(&record.seal)),
             answer: Some(Answer::Granted),
             class: Some(class(record)),
             ..event(Verb::Claim)

@@ -1,11 +1,12 @@
 //! The recorder: what was seen, with a time that orders it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onceward::clock::Clock as _;
+use onceward::clock::Clock;
 use onceward::store::Reply;
 use onceward::testing::ManualClock;
 use onceward::{Fence, Outcome, Record, RunError, Seal, SlotId, Verdict};
@@ -16,7 +17,7 @@ use crate::history::{self, Answer, Event, FinalRead, History, Kind, LedgerRow, S
 /// Writes down what happens, once for all processes of a lab.
 #[derive(Debug)]
 pub struct Recorder {
-    clock: Arc<ManualClock>,
+    clock: Arc<dyn Passing>,
     ticks: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -25,24 +26,40 @@ pub struct Recorder {
 struct Seen {
     events: Vec<Event>,
     ledger: Vec<LedgerRow>,
-    slots: BTreeSet<SlotId>,
-    /// The tenant of each slot, for the ledger.
-    tenants: HashMap<SlotId, Arc<str>>,
+    /// How a history names each slot that was touched.
+    slots: BTreeMap<SlotId, Named>,
+    /// How a history names each payload.
+    payloads: HashMap<[u8; 32], Arc<str>>,
     /// Whose write a fence was: the mark and the generation of its record.
     fences: HashMap<Fence, (Option<Fence>, Fence)>,
+    /// When a claim with this mark was sent, if that was earlier than it arrived.
+    sent: HashMap<Fence, u64>,
     /// The payload that the caller brought to whom a claim was granted, by the claim's mark.
     brought: HashMap<Fence, Arc<str>>,
 }
 
+/// A slot's tenant and key in a history. Made once: a run has few slots and many events.
+#[derive(Clone, Debug)]
+struct Named {
+    tenant: Arc<str>,
+    key: Arc<str>,
+}
+
+/// A clock that a store call may move on by a moment, so that no two of them happen at once.
+pub(crate) trait Passing: Clock {
+    /// Lets time pass.
+    fn pass(&self, span: Duration);
+}
+
 /// What a caller asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// When it asked.
-    pub(super) at: u64,
-    pub(super) tenant: &'a str,
-    pub(super) slot: SlotId,
+    pub(crate) at: u64,
+    pub(crate) tenant: &'a str,
+    pub(crate) slot: SlotId,
     /// The digest of the payload it brought, as [`digest`] writes it.
-    pub(super) payload: &'a Arc<str>,
+    pub(crate) payload: &'a Arc<str>,
 }
 
 /// The callers of a lab are processes too; they have the numbers from here on.
@@ -51,7 +68,7 @@ const CALLERS: u32 = 1_000;
 // === impl Recorder ===
 
 impl Recorder {
-    pub(super) fn new(clock: Arc<ManualClock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Passing>) -> Self {
         Self {
             clock,
             ticks: AtomicU64::new(0),
@@ -60,14 +77,14 @@ impl Recorder {
     }
 
     /// A moment later than every earlier one: the clock's time, and a tick for each look.
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
         self.clock.monotonic().as_nanos() as u64 + tick
     }
 
     /// Lets a moment pass.
     pub(super) fn pass_time(&self) {
-        self.clock.advance(Duration::from_micros(1));
+        self.clock.pass(Duration::from_micros(1));
     }
 
     /// A number that no other operation has.
@@ -75,11 +92,25 @@ impl Recorder {
         self.ticks.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn push(&self, slot: SlotId, event: Event) {
+    pub(super) fn push(&self, event: Event) {
+        self.seen.lock().events.push(event);
+    }
+
+    /// Returns the line that begins an operation on a slot.
+    pub(super) fn invoke(&self, verb: Verb, tenant: &str, slot: SlotId) -> Event {
         let mut seen = self.seen.lock();
-        seen.slots.insert(slot);
-        seen.tenants.insert(slot, event.tenant.clone());
-        seen.events.push(event);
+        let named = seen.slots.entry(slot).or_insert_with(|| Named {
+            tenant: tenant.into(),
+            key: name(slot),
+        });
+        Event::invoke(verb, &named.tenant, &named.key)
+    }
+
+    /// A payload's name in a history, as [`digest`] writes it.
+    pub(crate) fn payload(&self, seal: &Seal) -> Arc<str> {
+        let mut seen = self.seen.lock();
+        let known = seen.payloads.entry(seal.digest);
+        known.or_insert_with(|| digest(seal)).clone()
     }
 
     /// Remembers whose write a fence is.
@@ -88,17 +119,29 @@ impl Recorder {
         self.seen.lock().fences.insert(record.fence, whose);
     }
 
+    /// Notes that a claim with this mark is sent now, and arrives later: its fence is of now.
+    pub(crate) fn sent(&self, mark: Fence) {
+        let now = self.now();
+        self.seen.lock().sent.insert(mark, now);
+    }
+
+    /// When a claim with this mark was asked for.
+    pub(super) fn asked_at(&self, mark: Fence) -> u64 {
+        let sent = self.seen.lock().sent.get(&mark).copied();
+        sent.unwrap_or_else(|| self.now())
+    }
+
     /// Whose write a fence was.
-    pub(super) fn writer(&self, fence: Fence) -> Option<(Option<Fence>, Fence)> {
+    pub(crate) fn writer(&self, fence: Fence) -> Option<(Option<Fence>, Fence)> {
         self.seen.lock().fences.get(&fence).copied()
     }
 
     /// The payload that the holder of the claim with this mark brought.
-    pub(super) fn brought(&self, mark: Fence) -> Option<Arc<str>> {
+    pub(crate) fn brought(&self, mark: Fence) -> Option<Arc<str>> {
         self.seen.lock().brought.get(&mark).cloned()
     }
 
-    pub(super) fn accepted(
+    pub(crate) fn accepted(
         &self,
         slot: SlotId,
         mark: Fence,
@@ -107,10 +150,14 @@ impl Recorder {
     ) {
         let t = self.now();
         let mut seen = self.seen.lock();
-        let tenant = seen.tenants.get(&slot).cloned().unwrap_or_default();
+        let named = seen.slots.get(&slot).cloned();
+        let (tenant, key) = named.map_or_else(
+            || (Arc::default(), name(slot)),
+            |named| (named.tenant, named.key),
+        );
         seen.ledger.push(LedgerRow {
             tenant,
-            key: name(slot),
+            key,
             mark: Some(fence(mark)),
             fingerprint: payload,
             resp_hash: Some(receipt.into()),
@@ -120,7 +167,7 @@ impl Recorder {
     }
 
     /// Writes down what a caller of `run` was told.
-    pub(super) fn told(&self, asked: Asked<'_>, answer: &Result<onceward::Answer, RunError>) {
+    pub(crate) fn told(&self, asked: Asked<'_>, answer: &Result<onceward::Answer, RunError>) {
         match answer {
             Ok(answer) => self.caller(asked, Answer::Replayed, Some(&answer.outcome)),
             Err(RunError::Unknown(_)) => self.caller(asked, Answer::Unknown, None),
@@ -132,7 +179,7 @@ impl Recorder {
 
     /// Writes down what a caller of `begin` was told. A grant is written down at the store; here
     /// it is noted with which payload its holder goes on.
-    pub(super) fn judged(&self, asked: Asked<'_>, verdict: &Verdict) {
+    pub(crate) fn judged(&self, asked: Asked<'_>, verdict: &Verdict) {
         match verdict {
             Verdict::Replay(replay) => {
                 self.caller(asked, Answer::Replayed, Some(&replay.outcome));
@@ -148,28 +195,27 @@ impl Recorder {
     }
 
     fn caller(&self, asked: Asked<'_>, answer: Answer, outcome: Option<&Outcome>) {
-        let slot = asked.slot;
         let invoke = Event {
             mono_ns: asked.at,
             proc: CALLERS,
             op_id: self.number(),
             fingerprint: Some(asked.payload.clone()),
-            ..Event::invoke(Verb::Claim, &asked.tenant.into(), &name(slot))
+            ..self.invoke(Verb::Claim, asked.tenant, asked.slot)
         };
         let told = Event {
             answer: Some(answer),
             body_hash: outcome.map(hash),
             ..invoke.ended(Kind::Ok, self.now())
         };
-        self.push(slot, invoke);
-        self.push(slot, told);
+        self.push(invoke);
+        self.push(told);
     }
 
-    pub(super) fn slots(&self) -> Vec<SlotId> {
-        self.seen.lock().slots.iter().copied().collect()
+    pub(crate) fn slots(&self) -> Vec<SlotId> {
+        self.seen.lock().slots.keys().copied().collect()
     }
 
-    pub(super) fn last_read(
+    pub(crate) fn last_read(
         &self,
         tenant: &str,
         slot: SlotId,
@@ -198,13 +244,31 @@ impl Recorder {
     /// What was seen so far, in the order of time.
     pub(super) fn history(&self) -> History {
         let seen = self.seen.lock();
-        let mut history = History {
-            events: seen.events.clone(),
-            ledger: seen.ledger.clone(),
-            ..History::default()
-        };
-        history.events.sort_by_key(|event| event.mono_ns);
-        history
+        in_order(seen.events.clone(), seen.ledger.clone())
+    }
+
+    /// What was seen, in the order of time, for a run that is over.
+    pub(crate) fn take(&self) -> History {
+        let mut seen = self.seen.lock();
+        in_order(mem::take(&mut seen.events), mem::take(&mut seen.ledger))
+    }
+}
+
+// === impl ManualClock ===
+
+impl Passing for ManualClock {
+    fn pass(&self, span: Duration) {
+        self.advance(span);
+    }
+}
+
+/// A history of these events, in the order of time.
+fn in_order(mut events: Vec<Event>, ledger: Vec<LedgerRow>) -> History {
+    events.sort_by_key(|event| event.mono_ns);
+    History {
+        events,
+        ledger,
+        ..History::default()
     }
 }
 

@@ -9,4 +9,5 @@ mod enumeration;
 mod exhaustion;
 mod kill;
 mod model;
+mod simulation;
 mod victim;

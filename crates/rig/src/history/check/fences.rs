@@ -1,6 +1,6 @@
 //! C5: fences grow in real time and none is used twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Case, Check, Report};
 use crate::history::{Class, Fence, Verb, op::Op, sight::Sight};
@@ -22,10 +22,13 @@ pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
             fresh: writes(op),
         })
     });
-    if let Some(what) = falls("fence", fences.collect()) {
+    let reckoning = case.expect.reckoning_ns.unwrap_or(RECKONING_NS) / 1_000;
+    if let Some(what) = falls("fence", fences.collect(), reckoning) {
         report(Check::C5, what);
     }
+    let begun = first_claims(case);
     let generations = case.log.sights().filter(Sight::is_grant);
+    let generations = generations.filter(|by| !is_inherited(by, &begun));
     let generations = generations.filter_map(|by| {
         Some(Seen {
             number: by.generation()?,
@@ -33,7 +36,7 @@ pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
             fresh: false,
         })
     });
-    if let Some(what) = falls("generation", generations.collect()) {
+    if let Some(what) = falls("generation", generations.collect(), reckoning) {
         report(Check::C5, what);
     }
     for what in [outlives(case), twice(case)].into_iter().flatten() {
@@ -41,8 +44,20 @@ pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
     }
 }
 
+/// Returns the marks of the claims that began a generation, or may have.
+fn first_claims(case: &Case<'_>) -> HashSet<Fence> {
+    let claims = case.log.ops.iter().filter(|op| op.may_be_grant());
+    let first = claims.filter(|op| op.mark() == op.generation());
+    first.filter_map(Op::mark).collect()
+}
+
+/// Whether the number is that of a claim it took over: that one was made earlier, and is judged.
+fn is_inherited(by: &Sight<'_>, begun: &HashSet<Fence>) -> bool {
+    by.mark() != by.generation() && by.generation().is_some_and(|id| begun.contains(&id))
+}
+
 /// Finds a number below one that had been seen before it was asked for.
-fn falls(name: &str, mut seen: Vec<Seen<'_>>) -> Option<String> {
+fn falls(name: &str, mut seen: Vec<Seen<'_>>, reckoning: u64) -> Option<String> {
     seen.sort_by_key(|it| it.by.from());
     let mut by_end: Vec<&Seen<'_>> = seen.iter().collect();
     by_end.sort_by_key(|it| it.by.to());
@@ -55,7 +70,7 @@ fn falls(name: &str, mut seen: Vec<Seen<'_>>) -> Option<String> {
             }
         }
         if let Some(highest) = highest
-            && (it.number < highest.number && !is_excused(it, highest)
+            && (it.number < highest.number && !is_excused(it, highest, reckoning)
                 || it.number == highest.number && repeats(it, highest))
         {
             let (after, number, was) = (&it.by, it.number, highest.number);
@@ -72,11 +87,11 @@ fn falls(name: &str, mut seen: Vec<Seen<'_>>) -> Option<String> {
 /// same time.
 ///
 /// A slot that a release emptied keeps no fence to be greater than, and two engines reckon the
-/// store's time to within the ticks of its clock. Work whose service minds the order, probed work, leaves a
-/// record behind instead.
-fn is_excused(it: &Seen<'_>, before: &Seen<'_>) -> bool {
+/// store's time to within `reckoning` microseconds. Work whose service minds the order, probed
+/// work, leaves a record behind instead.
+fn is_excused(it: &Seen<'_>, before: &Seen<'_>, reckoning: u64) -> bool {
     let time = |seen: &Seen<'_>| (seen.number.0 >> 64) as u64;
-    let is_near = time(it) > 0 && time(before).abs_diff(time(it)) < RECKONING_MICROS;
+    let is_near = time(it) > 0 && time(before).abs_diff(time(it)) < reckoning;
     let is_probed = |seen: &Seen<'_>| match &seen.by {
         Sight::Op(op) => op.class() == Some(Class::Probed),
         Sight::Last(_) => false,
@@ -84,9 +99,8 @@ fn is_excused(it: &Seen<'_>, before: &Seen<'_>) -> bool {
     it.by.generation() != before.by.generation() && is_near && !is_probed(it) && !is_probed(before)
 }
 
-/// By how much two engines' ideas of the store's time may differ, in microseconds: two ticks of a
-/// coarse clock.
-const RECKONING_MICROS: u64 = 20_000;
+/// By how much two engines' ideas of the store's time may differ: two ticks of a coarse clock.
+const RECKONING_NS: u64 = 20_000_000;
 
 /// Whether a write has the fence of another. The same write, told twice, has it rightly.
 fn repeats(it: &Seen<'_>, before: &Seen<'_>) -> bool {

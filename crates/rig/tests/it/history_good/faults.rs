@@ -17,6 +17,13 @@ good! {
         6-7   get -> claimed 1 of 1
         9     end claimed 1 of 1";
 
+    a_take_over_inherits_the_number_of_a_claim_that_landed_late: "
+        1-6   claim pay keyed -> granted 1
+        2-3   claim pay keyed -> granted 2
+        4-5   release 2
+        7-8   claim pay keyed -> granted 3 of 1
+        9     end claimed 3 of 1";
+
     a_process_died_after_the_effect_and_before_any_line: "
         1-    claim pay
         3     effect 1 receipt
