@@ -179,8 +179,9 @@ impl GuardedClock {
     ///
     /// Returns how far that moved guarded time; it never moves back.
     pub fn confirm(&self) -> Duration {
-        let monotonic = micros(self.clock.monotonic());
-        let offset = self.clock.wall().0 as i64 - monotonic as i64;
+        // In this order: what passes in between makes it too little, and never too much.
+        let wall = self.clock.wall().0;
+        let offset = wall as i64 - micros(self.clock.monotonic()) as i64;
         // The greatest counts: two who confirm the same step must not move it twice.
         let before = self.offset.fetch_max(offset, Ordering::Relaxed);
         Duration::from_micros(offset.saturating_sub(before).max(0).unsigned_abs())

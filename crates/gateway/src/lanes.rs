@@ -7,6 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -38,6 +39,23 @@ impl Lanes {
         lanes.collect::<io::Result<_>>().map(Self)
     }
 
+    /// Ends all lanes, and waits until nothing of theirs is left, `within` at the most.
+    pub(crate) async fn end(mut self, within: Duration) {
+        let ending: Vec<_> = self.0.iter_mut().filter_map(Lane::take).collect();
+        if ending.is_empty() {
+            return;
+        }
+        // Threads are waited for, which is not allowed where futures are polled.
+        let ended = tokio::task::spawn_blocking(move || {
+            for runtime in ending {
+                runtime.shutdown_timeout(within);
+            }
+        });
+        if ended.await.is_err() {
+            tracing::error!("a lane could not be ended");
+        }
+    }
+
     /// A place in the lane with the fewest connections, or `None` if there are no lanes.
     pub(crate) fn place(&self) -> Option<Place> {
         let lane = self.0.iter().min_by_key(|lane| lane.connections())?;
@@ -66,6 +84,10 @@ impl Lane {
         })
     }
 
+    fn take(&mut self) -> Option<Runtime> {
+        self.runtime.take()
+    }
+
     fn connections(&self) -> usize {
         Arc::strong_count(&self.load) - 1
     }
@@ -73,7 +95,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.take() {
             // Waiting for its thread is not allowed where futures are polled.
             runtime.shutdown_background();
         }

@@ -182,9 +182,7 @@ where
         let permit = match self.caps.admit(addr.ip()) {
             Ok(permit) => permit,
             Err(full) => {
-                let why = full.as_str();
-                metrics::counter!("onceward_connections_refused_total", "why" => why).increment(1);
-                return;
+                return refused(full.as_str());
             }
         };
         let cut = self.cut.clone();
@@ -196,14 +194,16 @@ where
             return;
         };
         // The socket leaves this runtime, so that the lane's own waits for it.
-        let Ok(stream) = stream.into_std() else {
-            return;
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return cannot_move(&error),
         };
         let handle = place.handle.clone();
         let connection = async move {
             let _place = place;
-            if let Ok(stream) = TcpStream::from_std(stream) {
-                cut.until(common.run(stream, addr, permit, streams)).await;
+            match TcpStream::from_std(stream) {
+                Ok(stream) => drop(cut.until(common.run(stream, addr, permit, streams)).await),
+                Err(error) => cannot_move(&error),
             }
         };
         self.tasks.spawn_on(connection, &handle);
@@ -219,6 +219,16 @@ where
             self.tasks.wait().await;
         }
     }
+}
+
+/// Counts a connection that is not served.
+fn refused(why: &'static str) {
+    metrics::counter!("onceward_connections_refused_total", "why" => why).increment(1);
+}
+
+fn cannot_move(error: &io::Error) {
+    tracing::error!(%error, "a connection cannot be moved to its thread");
+    refused("system");
 }
 
 /// Waits where accepting again at once would fail again at once.

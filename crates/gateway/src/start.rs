@@ -165,10 +165,13 @@ impl Gateway {
             left
         };
         let all = async { tokio::join!(work, self.serve_admin(operators, &closing, &closed)) };
-        tokio::select! {
+        let left = tokio::select! {
             (left, ()) = all => left,
             never = self.do_chores() => match never {},
-        }
+        };
+        // What is still there was marked unknown, or belongs to nobody.
+        self.lanes.end(LANES_GRACE).await;
+        left
     }
 
     async fn serve_callers(&self, listener: TcpListener, closing: CancellationToken) {
@@ -268,6 +271,9 @@ const ADMIN_CONNECTIONS: usize = 64;
 
 /// How long work whose caller has gone may go on when everything ends.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// How long what is left in a lane may take to be dropped.
+const LANES_GRACE: Duration = Duration::from_secs(1);
 
 /// Refuses a store whose folder has no place to be: a disk that is not mounted must not look like
 /// a store that never was.

@@ -64,7 +64,8 @@ pub struct Settings {
     /// How long a connection may rest before it is closed; 4 s by default, because many services
     /// close theirs after 5 s, and a request that crosses such a close may be lost.
     pub idle_max: Duration,
-    /// How many connections may rest; 1024 by default. There is no limit to those in use.
+    /// How many connections may rest, shared out among the runtimes that use it; 1024 by default.
+    /// There is no limit to those in use.
     pub idle_connections_max: usize,
     /// Whom an `https` upstream is trusted by.
     pub tls: TlsSettings,

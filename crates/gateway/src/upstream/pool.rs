@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::runtime::{Handle, Id};
 
 use super::Care;
@@ -13,15 +13,15 @@ use super::link::Link;
 
 /// Connections that wait for their next request, those of each runtime on a shelf of their own.
 ///
+/// A connection is watched by the runtime that made it, so everybody uses their own. One that
+/// nobody there has use for is lent out before another is made, for a service that can only serve
+/// so many at a time would not look at a new one while it rests.
+///
 /// The newest is used first, so that the others can grow old; those are closed whenever somebody
 /// comes or goes, and by [`reap`](Pool::reap) in quiet times.
-///
-/// A connection is watched by the runtime that made it, so others leave it alone while there is
-/// work under way. When there is none, any connection will do: a service that serves one at a time
-/// would not look at a new one while another rests.
 #[derive(Debug)]
 pub(super) struct Pool {
-    shelves: Mutex<Vec<Shelf>>,
+    shelves: RwLock<Vec<Shelf>>,
     /// Shared by all links, at rest or in use.
     links: Arc<()>,
     idle_max: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Shelf {
     home: Id,
-    idle: VecDeque<Idle>,
+    idle: Mutex<VecDeque<Idle>>,
 }
 
 /// Which runtime watches a link, and which pool counts it.
@@ -51,9 +51,12 @@ struct Idle {
 // === impl Pool ===
 
 impl Pool {
+    /// A link that rested for so long is not needed where it was made.
+    const LENT_AFTER: Duration = Duration::from_millis(100);
+
     pub(super) fn new(idle_max: Duration, connections_max: usize) -> Self {
         Self {
-            shelves: Mutex::default(),
+            shelves: RwLock::default(),
             links: Arc::default(),
             idle_max,
             connections_max,
@@ -71,56 +74,22 @@ impl Pool {
     /// Puts a connection to rest.
     pub(super) fn put(&self, link: Box<Link>, good_for: Duration, now: Duration) {
         let home = link.origin().home;
-        let mut shelves = self.shelves.lock();
-        let mut at = shelves.iter().position(|shelf| shelf.home == home);
-        if at.is_none() {
-            at = Some(shelves.len());
-            shelves.push(Shelf::new(home));
-        }
-        let idle = &mut shelves[at.expect("there is one now")].idle;
-        let mut old = self.take_old(idle, now);
-        idle.push_back(Idle {
+        let newest = Idle {
             link,
             since: now,
             good_for,
-        });
-        // The newest serves best.
-        if idle.len() > self.connections_max {
-            old.extend(idle.pop_front());
-        }
-        drop(shelves);
+        };
         // Closing takes time that others need not wait for.
-        drop(old);
+        drop(self.put_on_shelf(home, newest, now));
     }
 
     /// Takes the newest connection that is good enough, open and silent.
     pub(super) fn take(&self, care: Care, now: Duration) -> Option<Box<Link>> {
         let home = Handle::current().id();
         loop {
-            let mut shelves = self.shelves.lock();
-            let is_calm = self.is_calm(&shelves);
-            let mut newest = None;
-            let mut gone = Vec::new();
-            for shelf in shelves
-                .iter_mut()
-                .filter(|shelf| is_calm || shelf.home == home)
-            {
-                gone.append(&mut self.take_old(&mut shelf.idle, now));
-                if newest.is_some() {
-                    continue;
-                }
-                newest = shelf
-                    .idle
-                    .pop_back_if(|newest| newest.age(now) <= care.idle_max());
-                // Those below the newest are older still. They go, for a service that serves one
-                // connection at a time would not look at a new one before they do.
-                if newest.is_none() {
-                    gone.extend(mem::take(&mut shelf.idle));
-                }
-            }
-            drop(shelves);
-            drop(gone);
-            let mut newest = newest?;
+            let mut newest = self
+                .take_own(home, care, now)
+                .or_else(|| self.borrow(home, care, now))?;
             if newest.age(now) < newest.good_for && newest.link.is_sound() {
                 return Some(newest.link);
             }
@@ -129,26 +98,85 @@ impl Pool {
 
     /// Closes what has rested for too long.
     pub(super) fn reap(&self, now: Duration) {
-        let mut shelves = self.shelves.lock();
-        let shelves_old = shelves.iter_mut();
-        let old: Vec<_> = shelves_old
-            .map(|shelf| self.take_old(&mut shelf.idle, now))
+        let mut shelves = self.shelves.write();
+        let old: Vec<_> = shelves
+            .iter()
+            .map(|shelf| self.take_old(&mut shelf.idle.lock(), now))
             .collect();
+        // Runtimes may come and go.
+        shelves.retain(|shelf| !shelf.idle.lock().is_empty());
         drop(shelves);
         drop(old);
     }
 
-    /// Whether every link is at rest.
-    fn is_calm(&self, shelves: &[Shelf]) -> bool {
-        let at_rest: usize = shelves.iter().map(|shelf| shelf.idle.len()).sum();
-        Arc::strong_count(&self.links) - 1 == at_rest
+    /// Puts a connection on its shelf, and returns those that have to go for it.
+    fn put_on_shelf(&self, home: Id, newest: Idle, now: Duration) -> Vec<Idle> {
+        let mut shelves = self.shelves.read();
+        if !shelves.iter().any(|shelf| shelf.home == home) {
+            drop(shelves);
+            let mut writing = self.shelves.write();
+            if !writing.iter().any(|shelf| shelf.home == home) {
+                let idle = Mutex::default();
+                writing.push(Shelf { home, idle });
+            }
+            shelves = RwLockWriteGuard::downgrade(writing);
+        }
+        let each = (self.connections_max / shelves.len()).max(1);
+        let shelf = shelves.iter().find(|shelf| shelf.home == home);
+        let mut idle = shelf.expect("it was just made").idle.lock();
+        let mut old = self.take_old(&mut idle, now);
+        idle.push_back(newest);
+        // The newest serves best.
+        while idle.len() > each {
+            old.extend(idle.pop_front());
+        }
+        old
+    }
+
+    fn take_own(&self, home: Id, care: Care, now: Duration) -> Option<Idle> {
+        let shelves = self.shelves.read();
+        let shelf = shelves.iter().find(|shelf| shelf.home == home)?;
+        let (newest, gone) = self.take_newest(shelf, care, now);
+        drop(shelves);
+        drop(gone);
+        newest
+    }
+
+    /// Takes the newest of all that nobody else has use for.
+    fn borrow(&self, home: Id, care: Care, now: Duration) -> Option<Idle> {
+        let shelves = self.shelves.read();
+        let others = shelves.iter().filter(|shelf| shelf.home != home);
+        let newest = |shelf: &&Shelf| shelf.idle.lock().back().map(|idle| idle.since);
+        let at_rest: usize = shelves.iter().map(|shelf| shelf.idle.lock().len()).sum();
+        let is_calm = Arc::strong_count(&self.links) - 1 == at_rest;
+        let is_unused = |since: Duration| is_calm || now.saturating_sub(since) >= Self::LENT_AFTER;
+        let shelf = others
+            .filter(|shelf| newest(shelf).is_some_and(is_unused))
+            .max_by_key(newest)?;
+        let (newest, gone) = self.take_newest(shelf, care, now);
+        drop(shelves);
+        drop(gone);
+        newest
+    }
+
+    /// Takes the newest of a shelf, and whatever is to be closed.
+    fn take_newest(&self, shelf: &Shelf, care: Care, now: Duration) -> (Option<Idle>, Vec<Idle>) {
+        let mut idle = shelf.idle.lock();
+        let mut gone = self.take_old(&mut idle, now);
+        let newest = idle.pop_back_if(|newest| newest.age(now) <= care.idle_max());
+        // Those below the newest are older still. They go, for a service that serves one
+        // connection at a time would not look at a new one before they do.
+        if newest.is_none() {
+            gone.extend(mem::take(&mut *idle));
+        }
+        (newest, gone)
     }
 
     /// How many connections are at rest.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        let shelves = self.shelves.lock();
-        shelves.iter().map(|shelf| shelf.idle.len()).sum()
+        let shelves = self.shelves.read();
+        shelves.iter().map(|shelf| shelf.idle.lock().len()).sum()
     }
 
     fn take_old(&self, idle: &mut VecDeque<Idle>, now: Duration) -> Vec<Idle> {
@@ -157,17 +185,6 @@ impl Pool {
             old.push(oldest);
         }
         old
-    }
-}
-
-// === impl Shelf ===
-
-impl Shelf {
-    fn new(home: Id) -> Self {
-        Self {
-            home,
-            idle: VecDeque::new(),
-        }
     }
 }
 

@@ -263,7 +263,7 @@ async fn an_exchange_on_a_rested_connection_polls_its_task_twice() {
 }
 
 #[tokio::test]
-async fn a_connection_of_another_runtime_is_used_only_when_all_is_calm() {
+async fn a_connection_of_another_runtime_is_used_only_if_nobody_there_needs_it() {
     let peer = Peer::new().await;
     let mut theirs = peer.warmed_up().await;
     let elsewhere = Lane::start();
@@ -288,7 +288,21 @@ async fn a_connection_of_another_runtime_is_used_only_when_all_is_calm() {
     });
     assert_eq!(sent, "ok");
     assert_eq!(peer.at_rest(), 2);
-    drop(dialled);
+
+    // One that rested for a moment is not needed where it was made.
+    peer.clock.advance(SECOND / 2);
+    peer.expect_reuse(&mut theirs, Care::Any).await;
+    let mut again = peer.upstream.shared.connect().await.unwrap();
+    drop(peer.accept().await);
+    poll_fn(|cx| again.poll_end(cx)).await;
+    peer.clock.advance(SECOND / 2);
+    let third = Lane::start();
+    let (sent, ()) = tokio::join!(third.send(&peer, Care::Any), async {
+        theirs.request().await;
+        theirs.say(OK).await;
+    });
+    assert_eq!(sent, "ok");
+    drop((again, dialled));
     poll_fn(|cx| busy.poll_end(cx)).await;
     drop((busy, ours));
 }
