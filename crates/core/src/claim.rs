@@ -301,7 +301,7 @@ impl Holding {
     }
 
     fn now(&self) -> u64 {
-        micros(self.shared.reach.clock.monotonic())
+        micros(self.shared.reach.own_time())
     }
 
     /// How long ago the lease last started anew, in microseconds.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::Instrument as _;
 
+use crate::bugs::{Bug, seeded};
 use crate::claim::{Claim, Duty, Holding};
 use crate::clock::Clock;
 use crate::fence::Mint;
@@ -207,6 +208,7 @@ impl Engine {
         let (found, now) = match shared.grant(arrival, None, record).await {
             Ok(Granted::Yes(holding)) => return Ok(execute(holding, Duty::Execute)),
             Ok(Granted::No(found, now)) => (found, now),
+            Err(_) if seeded(Bug::FailsOpen) => return Ok(shared.unclaimed(arrival)),
             // Only a new claim needs room: others are answered from what is there.
             Err(full @ store::Error::Full { .. }) => {
                 let reply = Box::pin(shared.reach.ask(shared.reach.store.get(arrival.id())));
@@ -246,6 +248,9 @@ impl Engine {
                             return Ok(Looked::Verdict(Verdict::Unknown(unsettled)));
                         }
                     }
+                }
+                (Err(_), None) if seeded(Bug::ExecutesVanished) => {
+                    return Ok(Looked::Verdict(shared.unclaimed(arrival)));
                 }
                 (Err(step), _) => {
                     let (over, record, duty) = shared.to_write(arrival, found.as_deref(), &step);
@@ -303,6 +308,9 @@ impl Engine {
             match Verdict::of(step, arrival.id(), news.now) {
                 Ok(Verdict::Busy(_)) => {}
                 Ok(verdict) => return Ok(Some(verdict)),
+                Err(_) if seeded(Bug::WaiterExecutes) => {
+                    return Ok(Some(self.shared.unclaimed(arrival)));
+                }
                 // A process that ends takes over nothing.
                 Err(_) if self.shared.tasks.is_closed() => return Err(Error::Closing),
                 // There is something to do, and one waiter does it; the others wait for it.
@@ -361,6 +369,16 @@ impl Shared {
     fn recall(&self, arrival: &Arrival) -> Option<Verdict> {
         let Reply { value, now } = self.reach.store.recall(arrival.id())?;
         Verdict::of(decide(Some(&value), arrival, now), arrival.id(), now).ok()
+    }
+
+    /// Lets a caller execute without a claim, which only a mistake made on purpose does.
+    fn unclaimed(self: &Arc<Self>, arrival: &Arrival) -> Verdict {
+        let record = Box::new(Record::claimed(arrival, self.reach.fence(None)));
+        let now = self.reach.latest();
+        execute(
+            self.hold(arrival, record, now, self.reach.own_time()),
+            Duty::Execute,
+        )
     }
 
     /// What to write for a step that claims, over which fence, and what its holder does first.

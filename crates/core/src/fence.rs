@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Timestamp;
+use crate::bugs::{Bug, seeded};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +49,10 @@ impl Fence {
 
     fn new(seen: Option<Self>, store_time: Timestamp, random: u64) -> Self {
         let floor = seen.map_or(0, |fence| fence.time().saturating_add(1));
-        let time = store_time.as_micros().max(floor);
+        let time = match seeded(Bug::FenceRestarts) {
+            true => floor,
+            false => store_time.as_micros().max(floor),
+        };
         Self((u128::from(time) << 64) | u128::from(random))
     }
 

@@ -51,6 +51,8 @@
 //! [`MemoryStore`] its reference. [`record`] says what a slot holds, [`codec`] how that looks as
 //! bytes, and [`clock`] whose time counts.
 
+#[doc(hidden)]
+pub mod bugs;
 mod claim;
 pub mod clock;
 pub mod codec;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bugs::{Bug, seeded};
 use crate::meters::Meters;
 use crate::{
     Effect, Fence, Fingerprint, OnBusy, Outcome, Policy, Reason, Record, Seal, Secret, Slot,
@@ -90,10 +91,11 @@ pub fn decide(found: Option<&Record>, arrival: &Arrival, now: Timestamp) -> Step
         return Step::Claim { over: None };
     };
     let seen = found.fence;
-    if found.has_expired(now) {
+    if found.has_expired(now) && !seeded(Bug::ExpiredServed) {
         return Step::Claim { over: Some(seen) };
     }
-    if !arrival.matches(&found.seal) {
+    let spares = seeded(Bug::FingerprintAfterState) && matches!(found.state, State::Claimed(_));
+    if !spares && !arrival.matches(&found.seal) {
         return Step::Mismatch;
     }
     match &found.state {
@@ -109,6 +111,7 @@ pub fn decide(found: Option<&Record>, arrival: &Arrival, now: Timestamp) -> Step
         // Nobody can tell from here whether the work happened, so the effect's class speaks.
         State::Claimed(_) | State::Unknown(_) => {
             match found.effect.stricter(arrival.policy().effect) {
+                Effect::Opaque if seeded(Bug::SilentTakeover) => Step::TakeOver { seen },
                 Effect::Opaque => hold(found),
                 Effect::Probed => Step::Probe { seen },
                 Effect::Keyed | Effect::Transactional | Effect::Repeatable => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future;
 
+use crate::bugs::{Bug, seeded};
 use crate::clock::{Clock, micros};
 use crate::fence::Mint;
 use crate::meters::StoreMeters;
@@ -98,8 +99,17 @@ impl Reach {
     pub(crate) fn not_after(&self) -> Timestamp {
         match self.time.latest.load(Ordering::Relaxed) {
             0 => Timestamp::NEVER,
+            _ if seeded(Bug::ClaimWithoutNotAfter) => Timestamp::NEVER,
             _ => self.now() + self.patience,
         }
+    }
+
+    /// The time by which a holder judges its own lease: it has to pass, and must never step.
+    pub(crate) fn own_time(&self) -> Duration {
+        if seeded(Bug::WallClockDeadline) {
+            return self.clock.wall().since(Timestamp::ZERO);
+        }
+        self.clock.monotonic()
     }
 
     /// The store's time by the last reply and our own monotonic clock.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::bugs::{Bug, seeded};
 use crate::{Effect, Fence, Outcome, Scope, Seal, Timestamp};
 
 /// Everything that is known about one piece of work.
@@ -123,6 +124,9 @@ impl Record {
     /// When the store has something to do about the record: a lease lapses, a retention ends.
     /// Never is [`Timestamp::NEVER`].
     pub fn due(&self) -> Timestamp {
+        if seeded(Bug::RenewalIgnored) && matches!(self.state, State::Claimed(_)) {
+            return self.began() + self.due_after();
+        }
         self.written + self.due_after()
     }
 
@@ -131,6 +135,7 @@ impl Record {
         match &self.state {
             State::Claimed(lease) => lease.length,
             State::Completed(_) | State::Open => self.retention,
+            State::Unknown(_) if seeded(Bug::UnknownExpires) => self.retention,
             State::Unknown(_) => self.unknown_retention.unwrap_or(Duration::MAX),
         }
     }

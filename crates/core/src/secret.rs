@@ -4,6 +4,8 @@ use std::fmt;
 
 use zeroize::ZeroizeOnDrop;
 
+use crate::bugs::{Bug, seeded};
+
 /// Thirty-two bytes that every node of a deployment shares and nobody else knows.
 ///
 /// An [`Engine`](crate::Engine) without one writes a random secret into its store, once, and
@@ -104,7 +106,10 @@ impl<const N: usize> Default for Text<N> {
 
 impl<const N: usize> Text<N> {
     fn push(&mut self, part: &[u8]) {
-        self.append(&(part.len() as u32).to_le_bytes());
+        match seeded(Bug::JoinedName) {
+            true => self.append(b"|"),
+            false => self.append(&(part.len() as u32).to_le_bytes()),
+        }
         self.append(part);
     }
 

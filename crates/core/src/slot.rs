@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::bugs::{Bug, seeded};
 use crate::{Key, Secret};
 
 /// Who asks, and for what: the part of a slot's name that the caller does not choose.
@@ -101,8 +102,12 @@ impl Slot {
 
     /// Returns the name under which stores file this slot.
     pub fn id(&self, secret: &Secret) -> SlotId {
+        let tenant = match seeded(Bug::TenantMissing) {
+            true => "",
+            false => self.scope.tenant(),
+        };
         SlotId(secret.name([
-            self.scope.tenant().as_bytes(),
+            tenant.as_bytes(),
             self.scope.operation().as_bytes(),
             self.key.as_str().as_bytes(),
         ]))

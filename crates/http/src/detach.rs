@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use onceward::bugs::{Bug, seeded};
 use tokio::runtime::Handle;
 
 /// Work that moves into a task of its own when whoever waits for it goes away.
@@ -45,6 +46,9 @@ impl<T> Drop for Detach<T> {
         let Some(work) = self.work.take() else {
             return;
         };
+        if seeded(Bug::NotDetached) {
+            return;
+        }
         // Without a runtime the process ends: the claim's lease lapses, as in a crash.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(work.map(drop));

@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
+use onceward::bugs::{Bug, seeded};
 use onceward::{BoxError, Claim, Duty, Reason};
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -63,6 +64,7 @@ impl About {
         match terms.statuses.fate(status) {
             // The service may mean that the earlier attempt is still running, which is no outcome.
             Fate::Store if self.is_repeat && status == StatusCode::CONFLICT => Fate::Unknown,
+            Fate::Unknown if seeded(Bug::BadGatewayReleases) => Fate::Release,
             fate => fate,
         }
     }
@@ -167,7 +169,9 @@ async fn produce<B, X: Execute<B>>(
         Ok(response) => response,
         Err(error) => return Came::Failed(error),
     };
-    strip_ours(response.headers_mut());
+    if !seeded(Bug::ForeignMarksPassed) {
+        strip_ours(response.headers_mut());
+    }
     // A handler knows better than its status what it did.
     let said = response.extensions().get::<Fate>().copied();
     let fate = said.unwrap_or_else(|| about.fate(terms, response.status()));
@@ -204,6 +208,7 @@ where
         match frame.map(Frame::into_data) {
             Ok(Ok(data)) => pieces.push(data),
             Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
+            Err(_) if seeded(Bug::TruncatedStored) => break,
             Err(error) => return Came::Cut(error.into()),
         }
         if pieces.len() > limit {

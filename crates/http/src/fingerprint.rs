@@ -3,6 +3,7 @@
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use onceward::Fingerprint;
+use onceward::bugs::{Bug, seeded};
 
 mod form;
 pub(crate) mod json;
@@ -79,7 +80,9 @@ impl FingerprintRules {
         let mut head = Vec::with_capacity(256);
         put(&mut head, parts.method.as_str().as_bytes());
         put(&mut head, parts.uri.path().as_bytes());
-        put_optional(&mut head, parts.uri.query().map(str::as_bytes));
+        let query = parts.uri.query();
+        let query = query.filter(|_| !seeded(Bug::FingerprintIgnoresQuery));
+        put_optional(&mut head, query.map(str::as_bytes));
         put_lower(&mut head, &parts.headers, &header::CONTENT_TYPE, essence);
         put_lower(
             &mut head,

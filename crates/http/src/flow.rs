@@ -11,6 +11,7 @@ use http::{HeaderMap, header};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use onceward::BoxError;
+use onceward::bugs::{Bug, seeded};
 use onceward::clock::{Clock as _, SystemClock};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -163,7 +164,7 @@ where
         };
         let rest = left.checked_sub(data.len() as u64);
         *left = rest.ok_or("the body is longer than announced")?;
-        if *left > 0 {
+        if *left > 0 || seeded(Bug::EndNotWithheld) {
             return Ok(Some(data));
         }
         self.withheld = Some(data);

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use http_body::Body;
 use http_body_util::BodyExt as _;
+use onceward::bugs::{Bug, seeded};
 use onceward::{BoxError, Key, Timestamp};
 
 use crate::headers::REPEATABILITY_FIRST_SENT;
@@ -58,11 +59,17 @@ where
     let mut pieces = Pieces::default();
     let mut trailers = None;
     while let Some(frame) = body.frame().await {
+        if frame.is_err() && seeded(Bug::CutRequestExecutes) {
+            break;
+        }
         let frame = frame.map_err(|_| Problem::RequestCut)?;
         match frame.into_data() {
             Ok(data) if pieces.len() + data.len() > limit => return Err(too_large),
             Ok(data) => pieces.push(data),
             Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+        if seeded(Bug::ClaimBeforeBody) {
+            break;
         }
     }
     Ok(Received {

@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
+use onceward::bugs::{Bug, seeded};
 use onceward::{Body, Ending, Outcome};
 
 use crate::headers::{is_hop_by_hop, is_ours, nominated};
@@ -157,8 +158,8 @@ impl Keeping<'_> {
         );
         let cookie = *name == header::SET_COOKIE || name.as_str() == "set-cookie2";
         !never
-            && (self.cookies || !cookie)
-            && !is_hop_by_hop(name)
+            && (self.cookies || !cookie || seeded(Bug::CookieReplayed))
+            && (!is_hop_by_hop(name) || seeded(Bug::HopByHopReplayed))
             && !is_ours(name)
             && (describes_body(name) || self.only.is_none_or(|only| only.contains(name)))
     }

@@ -6,9 +6,12 @@
 //! - [`enumerate`] fails at every step of every scenario, in every way;
 //! - [`model`] tries every order of events around one key;
 //! - [`sim`] plays many engines on one store under one seed, with everything going wrong;
+//! - `bank`, with the feature `bugbank`, makes mistakes on purpose and sees each of them caught;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
+#[cfg(feature = "bugbank")]
+pub mod bank;
 pub mod crash;
 pub mod enumerate;
 pub mod gateway;

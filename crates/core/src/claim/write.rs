@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Holding, PointError};
+use crate::bugs::{Bug, seeded};
 use crate::reach::{Answered, within};
 use crate::record::{Point, State, StateName};
 use crate::store::{Error, Swap};
@@ -144,6 +145,9 @@ impl Holding {
                     }
                     *own = Record::clone(&found);
                 }
+                Swap::Moved(Some(found)) if is_unfenced(&found, written.as_ref()) => {
+                    own.fence = found.fence;
+                }
                 Swap::Moved(found) => return Ok(Wrote::Moved(found, reply.now)),
                 Swap::Late => unreachable!("a write that is never too late was called late"),
             }
@@ -162,5 +166,18 @@ impl Holding {
                 State::Unknown(_) => ending,
                 State::Completed(_) | State::Open => false,
             }
+    }
+}
+
+/// Whether `next` is written over whatever is found, which only a mistake made on purpose does.
+fn is_unfenced(found: &Record, next: Option<&Record>) -> bool {
+    let Some(next) = next else {
+        return seeded(Bug::UnfencedRelease);
+    };
+    match next.state.name() {
+        StateName::Claimed if found.mark == next.mark => seeded(Bug::RenewalRevives),
+        StateName::Claimed => seeded(Bug::UnfencedRenewal),
+        StateName::Completed => seeded(Bug::UnfencedComplete),
+        StateName::Unknown | StateName::Open => false,
     }
 }

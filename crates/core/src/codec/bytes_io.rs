@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Error;
 use crate::Fence;
+use crate::bugs::{Bug, seeded};
 use crate::clock::micros;
 
 const CHECKSUM_LEN: usize = 4;
@@ -92,7 +93,8 @@ impl<'a> Reader<'a> {
         let Some((bytes, checksum)) = shared.split_last_chunk::<CHECKSUM_LEN>() else {
             return Err(Error::Cut { at: shared.len() });
         };
-        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
+        let matches = crc32fast::hash(bytes) == u32::from_le_bytes(*checksum);
+        if !matches && !seeded(Bug::ChecksumIgnored) {
             return Err(Error::Checksum);
         }
         Ok(Self {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
+use crate::bugs::{Bug, seeded};
 use crate::claim::{Holding, Pause};
 use crate::keeper::Stray;
 use crate::protocol::Arrival;
@@ -52,19 +53,22 @@ impl Shared {
         // Boxed once here, it is not moved again until its claim ends.
         mut record: Box<Record>,
     ) -> Result<Granted, Error> {
-        let clock = &self.reach.clock;
+        let reach = &self.reach;
         let mut pause = Pause::default();
         let mut failed: Option<Error> = None;
-        let start = clock.monotonic();
+        let start = reach.own_time();
         let mut asked = Asked::new(self, arrival.id());
         loop {
-            let sent = clock.monotonic();
-            let not_after = self.reach.not_after();
+            let mut sent = reach.own_time();
+            let not_after = reach.not_after();
             asked.sent(record.fence, not_after);
             let tried = self.try_claim(arrival.id(), over, &record, not_after);
             match tried.await {
                 Ok(Tried::Granted(at)) => {
                     asked.answered(over);
+                    if seeded(Bug::DeadlineFromReply) {
+                        sent = reach.own_time();
+                    }
                     return Ok(Granted::Yes(self.hold(arrival, record, at, sent)));
                 }
                 Ok(Tried::Found(Some(found), _)) if asked.is_granted(&found) => {
@@ -79,7 +83,7 @@ impl Shared {
                 }
                 // An earlier try may have landed in time.
                 Ok(Tried::Late) if failed.is_some() => {
-                    let reply = self.reach.ask(self.reach.store.get(arrival.id())).await?;
+                    let reply = reach.ask(reach.store.get(arrival.id())).await?;
                     return Ok(match reply.value {
                         Some(found) if asked.is_granted(&found) => {
                             asked.landed(&found);
@@ -98,12 +102,12 @@ impl Shared {
                 }
                 Err(error) => failed = Some(error),
             }
-            if clock.monotonic().saturating_sub(start) >= self.limits.store_patience {
-                let late = || Error::unavailable(self.reach.store.kind(), "claims come too late");
+            if reach.own_time().saturating_sub(start) >= self.limits.store_patience {
+                let late = || Error::unavailable(reach.store.kind(), "claims come too late");
                 return Err(failed.unwrap_or_else(late));
             }
             pause.take().await;
-            record.remark(self.reach.fence(over));
+            record.remark(reach.fence(over));
         }
     }
 
@@ -117,6 +121,12 @@ impl Shared {
         let reach = &self.reach;
         match over {
             None => {
+                if seeded(Bug::ReadThenClaim)
+                    && reach.ask(reach.store.get(id)).await?.value.is_none()
+                {
+                    let reply = reach.ask(reach.store.insert(id, record, not_after)).await?;
+                    return Ok(Tried::Granted(reply.now));
+                }
                 let Reply { value, now } =
                     reach.ask(reach.store.insert(id, record, not_after)).await?;
                 Ok(match value {
@@ -143,7 +153,7 @@ impl Shared {
         Granted::Yes(self.hold(arrival, Box::new(found.clone()), found.written, start))
     }
 
-    fn hold(
+    pub(super) fn hold(
         self: &Arc<Self>,
         arrival: &Arrival,
         mut record: Box<Record>,
@@ -197,6 +207,9 @@ impl<'a> Asked<'a> {
     }
 
     fn is_ours(&self, found: &Record) -> bool {
+        if seeded(Bug::MarkForgotten) {
+            return false;
+        }
         found
             .mark
             .is_some_and(|mark| self.last == Some(mark) || self.earlier.contains(&mark))

@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use tracing::Instrument as _;
 
 use super::{Engine, Error};
+use crate::bugs::{Bug, seeded};
 use crate::claim::{Claim, Duty, EndError, Holding, PointError};
 use crate::record::Point;
 use crate::store::{self, BoxError};
@@ -196,9 +197,13 @@ where
     match worked {
         Ok(Done(Ended::Outcome(outcome))) => completed(claim, outcome).await,
         Ok(Done(Ended::NotExecuted(error))) => not_executed(claim, error).await,
+        Ok(Done(Ended::Unknown(error))) if seeded(Bug::ErrorReleases) => {
+            not_executed(claim, error).await
+        }
         Ok(Done(Ended::Unknown(error))) => {
             abandoned(claim, Reason::new(format!("{}", Chain(&*error)))).await
         }
+        Err(_) if seeded(Bug::PanicReleases) => not_executed(claim, "it panicked".into()).await,
         Err(_) => abandoned(claim, Reason::PANICKED).await,
     }
 }
@@ -210,6 +215,11 @@ async fn completed(claim: Claim, outcome: Outcome) -> Result<Answer, RunError> {
             outcome,
             replayed: false,
             expires: kept.expires,
+        }),
+        Err(EndError::Lost { .. }) if seeded(Bug::StaleAnswersOwn) => Ok(Answer {
+            outcome,
+            replayed: false,
+            expires: Timestamp::NEVER,
         }),
         Err(error) => instead(error),
     }

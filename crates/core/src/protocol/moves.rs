@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::Arrival;
+use crate::bugs::{Bug, seeded};
 use crate::record::{Lease, Note, Point};
 use crate::{Effect, Fence, Outcome, Reason, Record, State};
 
@@ -101,7 +102,8 @@ impl Record {
     /// A later attempt, or one past a recovery point, only speaks for itself: what came before it
     /// may have happened. A record that an operator has touched stays, with its audit trail.
     pub(crate) fn released(&self, fence: Fence) -> Option<Self> {
-        if self.attempt > 1 || self.point.is_some() {
+        let alone = self.attempt == 1 || seeded(Bug::ReleaseForgetsAttempts);
+        if !alone || self.point.is_some() {
             return Some(self.unsettled(Reason::EARLIER_ATTEMPT, fence));
         }
         // A service that refuses older fences may have seen this one: without a record to be

@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 
 use super::{Durability, Error, Filter, Insert, Page, Reply, Store, Swap, Swept};
+use crate::bugs::{Bug, seeded};
 use crate::clock::{Clock, GuardedClock, SystemClock};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, broadcast, shards};
@@ -99,7 +100,11 @@ impl MemoryStore {
             return Reply::new(Swap::Late, now);
         }
         let found = match shard.records.entry(slot) {
-            hash_map::Entry::Occupied(found) if found.get().fence == seen => found,
+            hash_map::Entry::Occupied(found)
+                if found.get().fence == seen || seeded(Bug::StoreIgnoresFence) =>
+            {
+                found
+            }
             hash_map::Entry::Occupied(found) => {
                 return Reply::new(Swap::Moved(Some(found.get().clone())), now);
             }
@@ -280,11 +285,11 @@ impl Shard {
             let hash_map::Entry::Occupied(found) = self.records.entry(slot) else {
                 continue;
             };
-            if found.get().due() != due {
+            if found.get().due() != due && !seeded(Bug::SweepUnchecked) {
                 continue;
             }
             *room -= 1;
-            if found.get().state.name().expires() {
+            if found.get().state.name().expires() || seeded(Bug::SweepRemovesClaims) {
                 found.remove();
                 swept.removed += 1;
             } else {

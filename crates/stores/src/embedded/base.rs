@@ -18,6 +18,7 @@ use fjall::{
     KvSeparationOptions, OwnedWriteBatch, PersistMode,
 };
 use onceward::SlotId;
+use onceward::bugs::{Bug, seeded};
 use onceward::store::Error;
 
 use super::journal::Mark;
@@ -80,7 +81,7 @@ impl Base {
 
     /// A batch that is as durable as `sync` says once it is committed.
     pub(super) fn batch(&self, sync: bool, capacity: usize) -> OwnedWriteBatch {
-        let mode = match sync {
+        let mode = match sync && !seeded(Bug::FsyncSkipped) {
             true => PersistMode::SyncData,
             false => PersistMode::Buffer,
         };
@@ -90,6 +91,9 @@ impl Base {
     /// Returns what is in `slot`.
     pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
         let found = self.records.get(slot.as_bytes());
+        if found.is_err() && seeded(Bug::CorruptIsAbsent) {
+            return Ok(None);
+        }
         match found.map_err(|error| read_error(slot, error))? {
             None => Ok(None),
             Some(kept) => Value::read(kept)

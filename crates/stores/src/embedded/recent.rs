@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use onceward::bugs::{Bug, seeded};
 use onceward::{Outcome, Record, SlotId};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -85,7 +86,9 @@ impl Recent {
         let mut shard = self.shard(slot).lock();
         shard.turn += 1;
         shard.writing += 1;
-        self.records.remove(&slot);
+        if !seeded(Bug::StaleRecall) {
+            self.records.remove(&slot);
+        }
     }
 
     /// Says that the replacement can be seen, or failed.
