@@ -4,9 +4,18 @@ use tokio::runtime::Builder;
 
 use crate::exit::Failure;
 
+/// How many threads a runtime has here: callers are served in lanes of their own.
+const THREADS: usize = 2;
+
+/// How many threads callers are served in: one per core.
+pub(crate) fn lanes() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs `work` to its end on a runtime of its own.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = Builder::new_multi_thread()
+        .worker_threads(THREADS)
         .enable_all()
         .build()
         .map_err(|error| {

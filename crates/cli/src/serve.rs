@@ -101,7 +101,7 @@ async fn serve(config: Config, console: &Console) -> Result<(), Failure> {
     let given = Given {
         secret: secret::given()?,
         numbers: Some(numbers),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        threads: runtime::lanes(),
     };
     let gateway = Gateway::start(config, given)
         .await

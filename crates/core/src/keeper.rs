@@ -141,7 +141,7 @@ impl Keeper {
     }
 
     /// Starts the task unless there is one. It ends when the engine is gone, or its runtime.
-    fn start(&self, shared: &Arc<Shared>) {
+    pub(crate) fn start(&self, shared: &Arc<Shared>) {
         if self.started.load(Ordering::Relaxed) || self.started.swap(true, Ordering::Relaxed) {
             return;
         }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::numbers::Numbers;
 use super::service::Service;
 use crate::exit::Failure;
-use crate::serve;
+use crate::{runtime, serve};
 
 /// A gateway that runs before a service.
 pub(super) struct Front {
@@ -77,7 +77,7 @@ impl Front {
         let given = Given {
             secret: None,
             numbers: Some(numbers.clone()),
-            threads: 0,
+            threads: runtime::lanes(),
         };
         let gateway = Gateway::start(config, given)
             .await

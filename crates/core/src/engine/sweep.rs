@@ -34,7 +34,11 @@ impl Engine {
     }
 
     /// Sweeps in the background for as long as the returned value lives.
+    ///
+    /// Claims are renewed from the same runtime, unless one was made before: so a program with
+    /// several runtimes says which of them is for the chores.
     pub fn sweeper(&self, pace: Pace) -> Sweeper {
+        self.shared.keeper.start(&self.shared);
         let shared = std::sync::Arc::downgrade(&self.shared);
         Sweeper(self.shared.tasks.spawn_apart(sweep_on(shared, pace)))
     }
