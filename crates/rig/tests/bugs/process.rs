@@ -37,8 +37,11 @@ fn fail_a_sync() -> Option<String> {
     let folder = temporary.path().join("store");
     let note = temporary.path().join("note");
     let orders = format!("sync:EIO:{FAILS_AT}:1");
+    // Making a store takes many syncs, and one that fails there is a start that is refused.
+    pay(&folder, (0, 1), []);
     let said = pay(
         &folder,
+        (1, KEYS),
         [
             ("LD_PRELOAD", library.as_os_str()),
             ("FAULTS", orders.as_ref()),
@@ -66,6 +69,7 @@ fn watch_renames() -> Option<String> {
     let log = temporary.path().join("log");
     pay(
         &folder,
+        (0, KEYS),
         [
             ("LD_PRELOAD", library.as_os_str()),
             ("RENAMES_LOG", log.as_os_str()),
@@ -90,11 +94,11 @@ fn watch_renames() -> Option<String> {
 }
 
 /// Lets a victim pay until it ends, with the mistake that this process is to make.
-fn pay<const N: usize>(folder: &Path, environment: [(&str, &OsStr); N]) -> Said {
+fn pay<const N: usize>(folder: &Path, keys: (u64, u64), environment: [(&str, &OsStr); N]) -> Said {
     let bug = bugs::chosen().map(Bug::name);
     let bug = bug.iter().map(|name| (Bug::VARIABLE, OsStr::new(name)));
     let url = format!("embedded:{}", folder.display());
-    let victim = Victim::start(&url, (0, KEYS), environment.into_iter().chain(bug));
+    let victim = Victim::start(&url, keys, environment.into_iter().chain(bug));
     let (status, said) = victim.end();
     assert!(
         said.ready && status.success(),
