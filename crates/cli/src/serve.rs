@@ -102,6 +102,7 @@ async fn serve(config: Config, console: &Console) -> Result<(), Failure> {
         secret: secret::given()?,
         numbers: Some(numbers),
         threads: runtime::lanes(),
+        ..Given::default()
     };
     let gateway = Gateway::start(config, given)
         .await

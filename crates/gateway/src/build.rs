@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use onceward::Engine;
-use onceward::clock::SystemClock;
+use onceward::clock::{Clock, SystemClock};
 use onceward_http::problem::Naming;
 use onceward_http::{Guard, Terms};
 use tokio::sync::Semaphore;
@@ -23,10 +23,15 @@ use crate::upstream::{self, Target, TlsSettings, Upstream};
 
 /// Returns the way to the service behind a gateway. Connects to nothing yet.
 pub fn upstream_of(config: &Config) -> Result<Upstream, StartError> {
-    upstream_at(config, &config.upstream.url)
+    upstream_by(config, Arc::new(SystemClock))
 }
 
-fn upstream_at(config: &Config, url: &str) -> Result<Upstream, StartError> {
+/// Returns the way to the service behind a gateway, by another clock than the machine's.
+pub(crate) fn upstream_by(config: &Config, clock: Arc<dyn Clock>) -> Result<Upstream, StartError> {
+    upstream_at(config, &config.upstream.url, clock)
+}
+
+fn upstream_at(config: &Config, url: &str, clock: Arc<dyn Clock>) -> Result<Upstream, StartError> {
     let target = Target::parse(url).map_err(|error| StartError::new(&error, error.hint()))?;
     let settings = upstream::Settings {
         connect_timeout: config.upstream.connect_timeout,
@@ -35,8 +40,7 @@ fn upstream_at(config: &Config, url: &str) -> Result<Upstream, StartError> {
         },
         ..upstream::Settings::default()
     };
-    Upstream::new(target, settings, Arc::new(SystemClock))
-        .map_err(|error| StartError::new(&error, error.hint()))
+    Upstream::new(target, settings, clock).map_err(|error| StartError::new(&error, error.hint()))
 }
 
 /// Returns what requests pass through.
@@ -45,10 +49,12 @@ pub(crate) fn stack(
     engine: &Engine,
     upstream: Upstream,
     identity: Identity,
+    clock: Arc<dyn Clock>,
 ) -> Result<Stack, StartError> {
     let build = Build {
         config,
         engine,
+        clock: &clock,
         upstream: &upstream,
         executions: Arc::new(Semaphore::new(config.limits.executions)),
     };
@@ -78,6 +84,7 @@ pub(crate) fn stack(
         identity,
         forwarding: Arc::new(forwarding(config, &upstream)?),
         upstream,
+        clock,
         target_max: Settings::default().uri_max,
         access_log: config.log.access,
     })
@@ -90,6 +97,7 @@ const REST: &str = "default";
 struct Build<'a> {
     config: &'a Config,
     engine: &'a Engine,
+    clock: &'a Arc<dyn Clock>,
     upstream: &'a Upstream,
     /// What all routes share.
     executions: Arc<Semaphore>,
@@ -139,7 +147,10 @@ impl Build<'_> {
         let (upstream, template) = match probe.origin() {
             // Relative to the service that the requests go to.
             None => (self.upstream.clone(), probe.url.clone()),
-            Some((origin, path)) => (upstream_at(self.config, origin)?, path.into()),
+            Some((origin, path)) => {
+                let upstream = upstream_at(self.config, origin, self.clock.clone())?;
+                (upstream, path.into())
+            }
         };
         Ok(Prober {
             host: host_of(&upstream)?,

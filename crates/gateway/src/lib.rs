@@ -15,6 +15,7 @@ pub mod config;
 pub mod forward;
 pub mod identity;
 mod lanes;
+mod net;
 mod probe;
 mod proxy;
 pub mod route;

@@ -33,7 +33,6 @@ use http::{Request, Response};
 use http_body::Body;
 use rustix::io::Errno;
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +47,7 @@ use self::stop::Stop;
 use self::streams::Streams;
 pub use self::tls::{TlsError, tls};
 use crate::lanes::Lanes;
+use crate::net::{self, TcpListener, TcpStream};
 
 /// An error of somebody else's, whatever it is.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -194,14 +194,14 @@ where
             return;
         };
         // The socket leaves this runtime, so that the lane's own waits for it.
-        let stream = match stream.into_std() {
+        let stream = match net::leave(stream) {
             Ok(stream) => stream,
             Err(error) => return cannot_move(&error),
         };
         let handle = place.handle.clone();
         let connection = async move {
             let _place = place;
-            match TcpStream::from_std(stream) {
+            match net::arrive(stream) {
                 Ok(stream) => drop(cut.until(common.run(stream, addr, permit, streams)).await),
                 Err(error) => cannot_move(&error),
             }

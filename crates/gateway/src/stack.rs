@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
-use onceward::clock::{Clock, SystemClock};
+use onceward::clock::Clock;
 use onceward_http::problem::{Media, Problem};
 use onceward_http::{AnswerBody, Guard};
 
@@ -31,6 +31,7 @@ pub(crate) struct Stack {
     pub(crate) identity: Identity,
     pub(crate) upstream: Upstream,
     pub(crate) forwarding: Arc<Forwarding>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) target_max: usize,
     pub(crate) access_log: bool,
 }
@@ -56,7 +57,7 @@ type Answer = Response<AnswerBody<Inbound>>;
 impl Stack {
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Received>) -> Answer {
-        let began = SystemClock.stopwatch();
+        let began = self.clock.stopwatch();
         let peer = *request
             .extensions()
             .get()
@@ -65,7 +66,7 @@ impl Stack {
         let asked = self.access_log.then(|| asked(&request, peer));
         // Boxed, because the server moves the future of every request more than once.
         let response = Box::pin(self.handle(request, ruled, peer)).await;
-        let took = SystemClock.stopwatch().saturating_sub(began);
+        let took = self.clock.stopwatch().saturating_sub(began);
         ruled.tally.count(&response, took);
         if let Some(asked) = asked {
             ruled.tally.tell(&asked, &response, took);
@@ -131,7 +132,7 @@ impl Stack {
     }
 
     fn caller(&self, parts: &Parts, peer: Peer) -> Result<Arc<str>, Problem> {
-        let found = self.identity.caller(parts, peer.addr, SystemClock.wall());
+        let found = self.identity.caller(parts, peer.addr, self.clock.wall());
         found
             .map(Caller::into_tenant)
             .map_err(|unidentified| match unidentified {

@@ -2,28 +2,29 @@
 //! first caller is let in.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use onceward::{Engine, Pace, Secret, Sweeper};
+use onceward::clock::{Clock, SystemClock};
+use onceward::{Engine, Pace, Secret, Store, Sweeper};
 use onceward_stores::StoreUrl;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
-use crate::build::{settings, stack, upstream_of};
+use crate::build::{settings, stack, upstream_by};
 use crate::config::Config;
 use crate::identity::Identity;
 use crate::lanes::Lanes;
+use crate::net::TcpListener;
 use crate::server::{self, Settings};
 use crate::stack::Stack;
 use crate::trouble::in_one_line;
 
 /// A gateway that is ready to serve.
-#[derive(Debug)]
 pub struct Gateway {
     config: Config,
     engine: Engine,
@@ -47,6 +48,10 @@ pub struct StartError {
 pub struct Given {
     /// The deployment's secret, if the store does not keep it.
     pub secret: Option<Secret>,
+    /// A store that is open already, in the place of the configured one.
+    pub store: Option<Arc<dyn Store>>,
+    /// A clock in the place of the machine's. Timers run on tokio's own.
+    pub clock: Option<Arc<dyn Clock>>,
     /// Where the numbers of this process are read.
     pub numbers: Option<PrometheusHandle>,
     /// How many threads of its own it serves callers with. With none it serves them in the
@@ -80,7 +85,8 @@ impl Gateway {
             ),
             None => None,
         };
-        let upstream = upstream_of(&config)?;
+        let clock = given.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let upstream = upstream_by(&config, clock.clone())?;
         // Behind a proxy on this machine callers are not on this machine.
         let alone = config.is_loopback() && !config.plaintext_behind_proxy;
         let identity = Identity::new(&config.identity, alone, |name| std::env::var(name).ok())
@@ -98,8 +104,11 @@ impl Gateway {
                 "name a file that holds 16 printable characters or more",
             )
         })?;
-        refuse_lost(&config.store)?;
-        let engine = open(&config.store, given.secret).await?;
+        let store = match given.store {
+            Some(store) => store,
+            None => open(&config.store)?,
+        };
+        let engine = engine(store, clock.clone(), given.secret).await?;
         if let Some(refusal) = config.refuses(engine.store().durability()) {
             let hint = "use a store that survives, or set strict = false if you can live with it";
             return Err(StartError {
@@ -107,7 +116,7 @@ impl Gateway {
                 hint: hint.into(),
             });
         }
-        let stack = Arc::new(stack(&config, &engine, upstream, identity)?);
+        let stack = Arc::new(stack(&config, &engine, upstream, identity, clock)?);
         let lanes = Lanes::start(given.threads).map_err(|error| {
             StartError::new(
                 &error,
@@ -263,6 +272,17 @@ impl Gateway {
     }
 }
 
+/// Not the listener, which says nothing that the configuration does not.
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("config", &self.config)
+            .field("engine", &self.engine)
+            .field("stack", &self.stack)
+            .finish_non_exhaustive()
+    }
+}
+
 /// How often things are looked after that no request looks after.
 const CHORES_EVERY: Duration = Duration::from_secs(1);
 
@@ -301,10 +321,17 @@ fn refuse_lost(url: &StoreUrl) -> Result<(), StartError> {
     Ok(())
 }
 
-async fn open(url: &StoreUrl, secret: Option<Secret>) -> Result<Engine, StartError> {
-    let store =
-        onceward_stores::open(url).map_err(|error| StartError::new(&error, error.hint()))?;
-    let engine = Engine::builder(store);
+fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StartError> {
+    refuse_lost(url)?;
+    onceward_stores::open(url).map_err(|error| StartError::new(&error, error.hint()))
+}
+
+async fn engine(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    secret: Option<Secret>,
+) -> Result<Engine, StartError> {
+    let engine = Engine::builder(store).clock(clock);
     let engine = match secret {
         Some(secret) => engine.secret(secret).build(),
         None => engine.build(),

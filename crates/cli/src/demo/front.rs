@@ -75,9 +75,9 @@ impl Front {
             Failure::new(first.to_string(), first.hint.clone())
         })?;
         let given = Given {
-            secret: None,
             numbers: Some(numbers.clone()),
             threads: runtime::lanes(),
+            ..Given::default()
         };
         let gateway = Gateway::start(config, given)
             .await

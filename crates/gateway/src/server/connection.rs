@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -17,6 +16,7 @@ use super::stop::Stop;
 use super::streams::Streams;
 use super::wire::Ahead;
 use super::{BoxError, Peer, Received, Settings, http1, http2};
+use crate::net::TcpStream;
 
 /// What every connection of a server has in common.
 #[derive(Clone)]

@@ -4,7 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpListener;
+
+use crate::net::{self, TcpListener};
 
 /// How many connections may wait to be accepted: a burst of callers is not turned away.
 const BACKLOG: i32 = 4096;
@@ -69,7 +70,7 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    net::listen(socket.into())
 }
 
 // === impl BindError ===

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::error::Cause;
@@ -16,6 +15,7 @@ use super::link::Link;
 use super::pool::Origin;
 use super::target::{Target, is_link_local};
 use super::tls::Tls;
+use crate::net::{TcpStream, lookup_host};
 
 /// Makes connections to one target.
 pub(super) struct Connector {

@@ -1,17 +1,15 @@
 //! Sockets that keep count of what the kernel took.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::gauge::Gauge;
+use crate::net::{self, Look, TcpStream};
 
 /// A socket whose [`Gauge`] knows how many bytes the kernel took.
 ///
@@ -36,17 +34,15 @@ impl Metered {
         Self { socket, gauge }
     }
 
-    /// Asks the kernel whether the idle connection is still open and silent.
+    /// Asks the kernel whether the idle connection has ended; one that speaks is broken.
     ///
     /// A poll would ask the runtime, which learns of an end of file only when it next looks at
     /// its events; that may be after the request is written.
-    fn look(&self) -> io::Result<Look> {
-        let mut byte = [MaybeUninit::uninit()];
-        match SockRef::from(&self.socket).peek(&mut byte) {
-            Ok(0) => Ok(Look::Ended),
-            Ok(_) => Err(io::Error::other("the upstream spoke without being asked")),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Look::Silent),
-            Err(error) => Err(error),
+    fn is_ended(&mut self) -> io::Result<bool> {
+        match net::look(&mut self.socket)? {
+            Look::Ended => Ok(true),
+            Look::Silent => Ok(false),
+            Look::Spoke => Err(io::Error::other("the upstream spoke without being asked")),
         }
     }
 
@@ -58,22 +54,14 @@ impl Metered {
     }
 }
 
-enum Look {
-    Ended,
-    Silent,
-}
-
 impl AsyncRead for Metered {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.gauge.takes_look() {
-            match self.look()? {
-                Look::Ended => return Poll::Ready(Ok(())),
-                Look::Silent => {}
-            }
+        if self.gauge.takes_look() && self.is_ended()? {
+            return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.socket).poll_read(cx, buf)
     }

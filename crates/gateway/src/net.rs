@@ -1,0 +1,92 @@
+//! The network: sockets of the machine or, under `--cfg onceward_simulated`, of a simulation.
+//!
+//! Everything else in the gateway takes its sockets from here. The configuration is no feature of
+//! the crate, for `--all-features` would put the product on a network that is none.
+
+use std::io;
+
+#[cfg(not(onceward_simulated))]
+pub(crate) use tokio::net::{TcpListener, TcpStream, lookup_host};
+#[cfg(onceward_simulated)]
+pub(crate) use turmoil::net::{TcpListener, TcpStream, lookup_host};
+
+/// A connection on its way from one runtime to another.
+#[cfg(not(onceward_simulated))]
+pub(crate) type Moving = std::net::TcpStream;
+/// A connection on its way from one runtime to another.
+#[cfg(onceward_simulated)]
+pub(crate) type Moving = TcpStream;
+
+/// What a look at a connection found without taking anything from it.
+pub(crate) enum Look {
+    /// The other end said that no more comes.
+    Ended,
+    /// Nothing has come.
+    Silent,
+    /// Something has come.
+    Spoke,
+}
+
+/// Takes a connection out of the runtime that waits for it.
+#[cfg(not(onceward_simulated))]
+pub(crate) fn leave(stream: TcpStream) -> io::Result<Moving> {
+    stream.into_std()
+}
+
+/// Lets the current runtime wait for a connection.
+#[cfg(not(onceward_simulated))]
+pub(crate) fn arrive(stream: Moving) -> io::Result<TcpStream> {
+    TcpStream::from_std(stream)
+}
+
+/// Lets the current runtime wait for connections to `socket`.
+#[cfg(not(onceward_simulated))]
+pub(crate) fn listen(socket: std::net::TcpListener) -> io::Result<TcpListener> {
+    TcpListener::from_std(socket)
+}
+
+/// Looks at a connection by asking the kernel, whatever the runtime believes about it.
+#[cfg(not(onceward_simulated))]
+pub(crate) fn look(stream: &mut TcpStream) -> io::Result<Look> {
+    let mut byte = [std::mem::MaybeUninit::uninit()];
+    match socket2::SockRef::from(&*stream).peek(&mut byte) {
+        Ok(0) => Ok(Look::Ended),
+        Ok(_) => Ok(Look::Spoke),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Look::Silent),
+        Err(error) => Err(error),
+    }
+}
+
+// === The same in a simulation, where one thread has all the runtimes ===
+
+/// Takes a connection out of the runtime that waits for it.
+#[cfg(onceward_simulated)]
+pub(crate) fn leave(stream: TcpStream) -> io::Result<Moving> {
+    Ok(stream)
+}
+
+/// Lets the current runtime wait for a connection.
+#[cfg(onceward_simulated)]
+pub(crate) fn arrive(stream: Moving) -> io::Result<TcpStream> {
+    Ok(stream)
+}
+
+/// Refuses: a socket of the machine is none of the simulation's.
+#[cfg(onceward_simulated)]
+pub(crate) fn listen(_socket: std::net::TcpListener) -> io::Result<TcpListener> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Looks at a connection. Whoever looks polls it next, so nobody has to be woken by this.
+#[cfg(onceward_simulated)]
+pub(crate) fn look(stream: &mut TcpStream) -> io::Result<Look> {
+    let mut byte = [0];
+    let mut byte = tokio::io::ReadBuf::new(&mut byte);
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    match stream.poll_peek(&mut nobody, &mut byte) {
+        std::task::Poll::Pending => Ok(Look::Silent),
+        std::task::Poll::Ready(Ok(0)) => Ok(Look::Ended),
+        std::task::Poll::Ready(Ok(_)) => Ok(Look::Spoke),
+        std::task::Poll::Ready(Err(error)) => Err(error),
+    }
+}
