@@ -131,7 +131,7 @@ pub(crate) fn say_which(headers: &mut HeaderMap, attempt: &Attempt) {
 }
 
 /// Returns a key as the upstream reads it: bare if it can be, else as a quoted string.
-pub(crate) fn written(key: &Key) -> HeaderValue {
+pub fn written(key: &Key) -> HeaderValue {
     let text = key.as_str();
     let bare = text
         .bytes()

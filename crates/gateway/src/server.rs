@@ -16,6 +16,8 @@ mod http1;
 mod http2;
 mod listen;
 mod received;
+#[doc(hidden)]
+pub mod rehearsal;
 mod stop;
 mod streams;
 mod tls;

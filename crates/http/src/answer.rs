@@ -28,7 +28,9 @@ pub(crate) fn replay<B>(
         // Whoever settled it named no status, and a failure must not read as a success.
         snapshot.status = StatusCode::INTERNAL_SERVER_ERROR;
     }
-    let Some(body) = replay.outcome.body() else {
+    // An interim status is no answer, and 101 made a tunnel of a connection that is gone.
+    let is_final = !snapshot.status.is_informational();
+    let Some(body) = replay.outcome.body().filter(|_| is_final) else {
         return Err(Problem::AnswerNotKept {
             status: snapshot.status,
             location: snapshot.headers.get(header::LOCATION).cloned(),
@@ -115,4 +117,23 @@ pub(crate) fn accepted<B>(slot: SlotId, preferred: bool) -> Response<AnswerBody<
         attempt: 0,
     });
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[test]
+    fn a_switch_of_protocols_is_not_repeated_on_another_connection() {
+        let status = StatusCode::SWITCHING_PROTOCOLS;
+        let stored = Replay {
+            outcome: snapshot::outcome(status, &HeaderMap::new(), ""),
+            completed: Timestamp::ZERO,
+            expires: Timestamp::NEVER,
+        };
+        let again = replay::<Full<Bytes>>(&stored, Profile::Ietf, SlotId::RESERVED);
+        assert!(matches!(again, Err(Problem::AnswerNotKept { status: it, .. }) if it == status));
+    }
 }

@@ -25,6 +25,8 @@ mod guard;
 mod handled;
 pub mod headers;
 mod holder;
+#[doc(hidden)]
+pub mod inside;
 mod key;
 mod layer;
 mod operations;

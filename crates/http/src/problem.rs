@@ -212,8 +212,8 @@ impl Problem {
                  this one."
             }
             Self::AnswerNotKept { .. } => {
-                "The operation is done, but its answer was too large to be kept. It was not \
-                 executed again."
+                "The operation is done, but its answer was too large to be kept, or cannot be \
+                 repeated on another connection. It was not executed again."
             }
             Self::Expired => {
                 "This key is older than answers are kept, so a retry cannot be told from a new \

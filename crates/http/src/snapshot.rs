@@ -152,17 +152,22 @@ pub(crate) fn read(head: &[u8]) -> Result<Snapshot, Unreadable> {
 
 impl Keeping<'_> {
     fn keep(&self, name: &HeaderName) -> bool {
-        let never = matches!(
-            *name,
-            header::AGE | header::AUTHORIZATION | header::CONTENT_LENGTH | header::DATE
-        );
         let cookie = *name == header::SET_COOKIE || name.as_str() == "set-cookie2";
-        !never
+        !is_never_kept(name)
             && (self.cookies || !cookie || seeded(Bug::CookieReplayed))
-            && (!is_hop_by_hop(name) || seeded(Bug::HopByHopReplayed))
-            && !is_ours(name)
             && (describes_body(name) || self.only.is_none_or(|only| only.contains(name)))
     }
+}
+
+/// Whether no rule keeps a field: it holds for one connection or one moment, frames the body, or
+/// is said by us alone.
+fn is_never_kept(name: &HeaderName) -> bool {
+    let of_the_moment = matches!(
+        *name,
+        header::AGE | header::AUTHORIZATION | header::CONTENT_LENGTH | header::DATE
+    );
+    let of_the_connection = is_hop_by_hop(name) && !seeded(Bug::HopByHopReplayed);
+    of_the_moment || of_the_connection || is_ours(name)
 }
 
 /// Without these the body means something else.
@@ -196,7 +201,10 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             let len = u16::from_le_bytes(self.array()?);
             let name = HeaderName::from_bytes(self.take(len.into())?)
-                .map_err(|_| invalid("field name"))?;
+                .ok()
+                // Replayed, it would cut the answer short or make two of it.
+                .filter(|name| !is_never_kept(name))
+                .ok_or(invalid("field name"))?;
             let len = u32::from_le_bytes(self.array()?);
             let value = HeaderValue::from_bytes(self.take(len as usize)?)
                 .map_err(|_| invalid("field value"))?;

@@ -7,6 +7,7 @@
 //! - [`model`] tries every order of events around one key;
 //! - [`sim`] plays many engines on one store under one seed, with everything going wrong;
 //! - `bank`, with the feature `bugbank`, makes mistakes on purpose and sees each of them caught;
+//! - [`fuzz`] holds readers of untrusted bytes, and orders of operations, against what must hold;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
@@ -14,6 +15,7 @@
 pub mod bank;
 pub mod crash;
 pub mod enumerate;
+pub mod fuzz;
 pub mod gateway;
 pub mod history;
 pub mod lab;

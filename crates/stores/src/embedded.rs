@@ -44,6 +44,8 @@ mod writer;
 
 #[doc(hidden)]
 pub use disk::{Disk, Room};
+#[doc(hidden)]
+pub use journal::inside;
 pub use options::Options;
 pub use repair::{Cut, Loss, Repaired, repair, repair_dry_run};
 

@@ -337,7 +337,9 @@ impl Scanner {
                 }
                 self.head.lines += 1;
             }
-            At::ChunkSize => self.at = after_chunk_size(text),
+            // To hyper such a line goes on, to others it ends: what follows has two readings.
+            At::ChunkSize | At::Trailer if !ends_in_cr => self.at = At::Lost,
+            At::ChunkSize => self.at = after_chunk_size(text, whole),
             At::Trailer if text.is_empty() => self.at = At::Head,
             At::Trailer | At::Skip { .. } | At::Lost => {}
         }
@@ -345,9 +347,14 @@ impl Scanner {
     }
 }
 
-fn after_chunk_size(text: &[u8]) -> At {
+fn after_chunk_size(text: &[u8], whole: bool) -> At {
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
-    let size = number(&text[..digits.count()], 16);
+    let digits = digits.count();
+    if digits == text.len() && !whole {
+        // More of them follow than were kept: zeros may stand before the size.
+        return At::Lost;
+    }
+    let size = number(&text[..digits], 16);
     match size.map(|size| (size, size.checked_add(2))) {
         Some((0, _)) => At::Trailer,
         Some((_, Some(left))) => At::Skip {

@@ -57,6 +57,31 @@ fn version_1_is_read_and_written_as_it_was() {
 }
 
 #[test]
+fn a_field_that_no_answer_keeps_is_refused_where_it_stands() {
+    for name in [
+        "connection",
+        "content-length",
+        "date",
+        "idempotent-replayed",
+        "trailer",
+        "transfer-encoding",
+    ] {
+        let mut line = vec![1, 0, name.len() as u8, 0];
+        line.extend(name.bytes());
+        line.extend([1, 0, 0, 0, b'5']);
+        let status = [VERSION, 200, 0];
+        let refused = Err(Unreadable::Invalid { part: "field name" });
+        assert_eq!(
+            read(&[&status, &line[..], &[0]].concat()),
+            refused,
+            "{name}"
+        );
+        let trailer = [&status, &[0, 0, 1], &line[..]].concat();
+        assert_eq!(read(&trailer), refused, "{name} as a trailer");
+    }
+}
+
+#[test]
 fn no_trailers_are_not_empty_trailers() {
     for trailers in [None, Some(HeaderMap::new())] {
         let snapshot = Snapshot {

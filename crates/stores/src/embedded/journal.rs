@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use onceward::Timestamp;
 
 mod batch;
+pub mod inside;
 mod place;
 
 pub(super) use batch::Batch;
@@ -105,61 +106,82 @@ impl Scan {
     ) -> Result<Self, Flaw> {
         let ids = ids(data)?;
         let newest = *ids.last().ok_or(Flaw::NoJournal)?;
-        if let Some(gap) = ids.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
-            return Err(Flaw::Missing(gap[0] + 1));
+        if let Some(gap) = ids
+            .windows(2)
+            .find(|pair| pair[0].checked_add(1) != Some(pair[1]))
+        {
+            return Err(Flaw::Missing(gap[0].saturating_add(1)));
         }
         if let Some(promise) = promise
             && promise.journal > newest
         {
             return Err(Flaw::Missing(promise.journal));
         }
-        let mut scan = Self {
-            oldest: ids[0],
+        let mut scan = Self::before(ids[0], newest);
+        let mut seqno = None;
+        for id in ids {
+            let bytes = read(&path(data, id))?;
+            scan.take(id, &bytes, promise, &mut seqno, &mut each)?;
+        }
+        Ok(scan)
+    }
+
+    /// A scan that has seen nothing yet.
+    fn before(oldest: u64, newest: u64) -> Self {
+        Self {
+            oldest,
             first: None,
             journal: newest,
             end: 0,
             last: None,
             torn: 0,
-        };
-        let mut seqno = None;
-        for id in ids {
-            let bytes = read(&path(data, id))?;
-            let written = bytes.iter().rposition(|byte| *byte != 0);
-            let bytes = &bytes[..written.map_or(0, |last| last + 1)];
-            let promised = promise
-                .filter(|it| it.journal == id)
-                .map_or(0, |it| it.length);
-            let mut at = 0;
-            while at < bytes.len() {
-                match parse(bytes, at) {
-                    Ok(batch) if batch.follows(seqno, scan.last) => {
-                        each(&batch);
-                        seqno = Some(batch.seqno);
-                        scan.first.get_or_insert(batch.mark);
-                        scan.last = Some(batch.mark);
-                        at = batch.end;
+        }
+    }
+
+    /// Reads the next journal. `seqno` is the database's number of the last batch so far.
+    fn take(
+        &mut self,
+        id: u64,
+        bytes: &[u8],
+        promise: Option<Promise>,
+        seqno: &mut Option<u64>,
+        each: &mut impl FnMut(&Batch<'_>),
+    ) -> Result<(), Flaw> {
+        let written = bytes.iter().rposition(|byte| *byte != 0);
+        let bytes = &bytes[..written.map_or(0, |last| last + 1)];
+        let promised = promise
+            .filter(|it| it.journal == id)
+            .map_or(0, |it| it.length);
+        let mut at = 0;
+        while at < bytes.len() {
+            match parse(bytes, at) {
+                Ok(batch) if batch.follows(*seqno, self.last) => {
+                    each(&batch);
+                    *seqno = Some(batch.seqno);
+                    self.first.get_or_insert(batch.mark);
+                    self.last = Some(batch.mark);
+                    at = batch.end;
+                }
+                bad => {
+                    let synced = promise.is_none_or(|it| it.synced);
+                    let is_torn = id == self.journal
+                        && at as u64 >= promised
+                        && bad.is_err_and(|bad| !synced || was_torn(bytes, at, bad, *seqno));
+                    if !is_torn {
+                        let at = at as u64;
+                        return Err(Flaw::Unreadable { journal: id, at });
                     }
-                    bad => {
-                        let synced = promise.is_none_or(|it| it.synced);
-                        let is_torn = id == newest
-                            && at as u64 >= promised
-                            && bad.is_err_and(|bad| !synced || was_torn(bytes, at, bad, seqno));
-                        if !is_torn {
-                            let at = at as u64;
-                            return Err(Flaw::Unreadable { journal: id, at });
-                        }
-                        scan.torn = (bytes.len() - at) as u64;
-                        break;
-                    }
+                    self.torn = (bytes.len() - at) as u64;
+                    break;
                 }
             }
-            if (at as u64) < promised {
-                let at = at as u64;
-                return Err(Flaw::Unreadable { journal: id, at });
-            }
-            scan.end = at as u64;
         }
-        Ok(scan)
+        let at = at as u64;
+        if at < promised {
+            return Err(Flaw::Unreadable { journal: id, at });
+        }
+        self.end = at;
+        Ok(())
     }
 
     /// Whether batches are missing between `tabled`, the last one in tables, and the journals: a

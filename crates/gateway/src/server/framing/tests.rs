@@ -61,9 +61,37 @@ fn a_length_that_is_hidden_in_a_very_long_line_is_not_believed() {
 #[test]
 fn a_chunk_size_beyond_counting_ends_the_reading() {
     for size in ["ffffffffffffffff", "10000000000000000", "-1", "", ";x", "g"] {
-        assert_eq!(after_chunk_size(size.as_bytes()), At::Lost, "{size}");
+        assert_eq!(after_chunk_size(size.as_bytes(), true), At::Lost, "{size}");
     }
-    assert_eq!(after_chunk_size(b"000;last"), At::Trailer);
+    assert_eq!(after_chunk_size(b"000;last", true), At::Trailer);
+}
+
+#[test]
+fn a_chunk_size_behind_more_zeros_than_are_kept_ends_the_reading() {
+    let hidden = "\r\n\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0";
+    let zeros = "0".repeat(2 * Line::KEPT);
+    let size = hidden.len();
+    let all = format!(
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{zeros}{size:x}\r\n{hidden}\r\n0\r\n\r\n"
+    );
+    for step in 1..all.len() {
+        assert_eq!(heads(all.as_bytes(), step).len(), 1, "in steps of {step}");
+    }
+}
+
+#[test]
+fn a_line_without_cr_behind_the_head_ends_the_reading() {
+    let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for rest in [
+        "0\n\r\n",
+        "0\r\n\n",
+        "0\r\na: b\n\r\n",
+        "0\r\na: b\n\n",
+        "1\n",
+    ] {
+        let all = [head.as_bytes(), rest.as_bytes(), GET].concat();
+        assert_eq!(heads(&all, all.len()).len(), 1, "{rest:?}");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Batch<'_> {
     /// Whether it can come after the batch before it.
     pub(super) fn follows(&self, seqno: Option<u64>, last: Option<Mark>) -> bool {
         seqno.is_none_or(|it| it < self.seqno && self.seqno - it <= SEQNO_STEP_MAX)
-            && last.is_none_or(|it| it.sequence + 1 == self.mark.sequence)
+            && last.is_none_or(|it| it.sequence.checked_add(1) == Some(self.mark.sequence))
     }
 }
 
@@ -148,4 +148,26 @@ fn number(bytes: &[u8]) -> u64 {
     let mut all = [0; 8];
     all[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn nothing_follows_the_last_number_there_is() {
+        let mark = |sequence| Mark {
+            sequence,
+            stamp: Timestamp::ZERO,
+        };
+        let batch = Batch {
+            end: 0,
+            seqno: 1,
+            mark: mark(0),
+            items: Vec::new(),
+        };
+        assert!(!batch.follows(None, Some(mark(u64::MAX))));
+    }
 }
