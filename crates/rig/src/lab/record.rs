@@ -204,10 +204,15 @@ fn told(recorder: &Recorder, slot: SlotId, record: &Record) -> Event {
                 })
             }
         }
-        State::Unknown(reason) if [Reason::LAPSED, Reason::RESTARTED].contains(reason) => Event {
-            answer: Some(Answer::Unknown),
-            ..event(Verb::Sweep)
-        },
+        // Said by somebody else: the holder may yet know better, and say that nothing happened.
+        State::Unknown(reason)
+            if [Reason::LAPSED, Reason::RESTARTED, Reason::SHUT_DOWN].contains(reason) =>
+        {
+            Event {
+                answer: Some(Answer::Unknown),
+                ..event(Verb::Sweep)
+            }
+        }
         State::Unknown(reason) if *reason == Reason::EARLIER_ATTEMPT => Event {
             answer: Some(Answer::Unknown),
             ..event(Verb::Release)

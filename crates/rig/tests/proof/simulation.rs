@@ -18,7 +18,9 @@ const SEED_VAR: &str = "ONCEWARD_SEED";
 
 /// Seeds that failed once, and what they found.
 const ONCE_FAILED: &[u64] = &[
-    540, // work began under a claim that a shutdown had called unknown
+    540,    // work began under a claim that a shutdown had called unknown
+    4_999,  // a holder knew better than the shutdown, and the judge did not
+    18_123, // the same
 ];
 
 /// Stores that break their contract.
