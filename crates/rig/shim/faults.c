@@ -6,7 +6,8 @@
  * FAULTS is KIND:ERROR:FROM:COUNT. The calls of that kind are counted from 0; those numbered FROM
  * to FROM + COUNT - 1 fail with ERROR (ENOSPC, EIO or EMFILE). Kinds: write (write, pwrite,
  * ftruncate), sync (fsync, fdatasync), open (open, openat). A call that failed is noted by
- * creating the file named in FAULTS_NOTE, so that a test knows that its fault struck.
+ * creating the file named in FAULTS_NOTE, so that a test knows that its fault struck. If FAULTS_WHEN
+ * names a file, calls are counted only while it exists.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +22,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static char kind[16], below[4096], note[4096];
+static char kind[16], below[4096], note[4096], when[4096];
 static int error_number;
 static long from, count;
 static atomic_long calls;
@@ -29,7 +30,7 @@ static atomic_long calls;
 __attribute__((constructor)) static void read_orders(void) {
     char name[16] = "";
     const char *orders = getenv("FAULTS"), *folder = getenv("FAULTS_BELOW");
-    const char *mark = getenv("FAULTS_NOTE");
+    const char *mark = getenv("FAULTS_NOTE"), *start = getenv("FAULTS_WHEN");
     if (!orders || !folder)
         return;
     if (sscanf(orders, "%15[a-z]:%15[A-Z]:%ld:%ld", kind, name, &from, &count) != 4)
@@ -37,11 +38,14 @@ __attribute__((constructor)) static void read_orders(void) {
     error_number = strcmp(name, "ENOSPC") == 0 ? ENOSPC : strcmp(name, "EMFILE") == 0 ? EMFILE : EIO;
     snprintf(below, sizeof below, "%s", folder);
     snprintf(note, sizeof note, "%s", mark ? mark : "");
+    snprintf(when, sizeof when, "%s", start ? start : "");
 }
 
 /* Whether this call fails; path is what it is about. */
 static int fails(const char *which, const char *path) {
     if (!kind[0] || strcmp(kind, which) != 0 || strncmp(path, below, strlen(below)) != 0)
+        return 0;
+    if (when[0] && access(when, F_OK) != 0)
         return 0;
     long number = atomic_fetch_add(&calls, 1);
     if (number < from || number >= from + count)

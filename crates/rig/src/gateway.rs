@@ -22,7 +22,7 @@ mod wire;
 pub use self::ask::Ask;
 pub use self::message::{Fields, Malformed};
 pub use self::origin::{Act, Answer, Early, Gate, Manners, Origin, Payload, Seen};
-pub use self::process::{Ended, Gateway, Launch};
+pub use self::process::{Ended, Gateway, Launch, shim};
 pub use self::wire::{Received, Wire};
 
 /// How long anything that must happen may take, on a machine that does much else.

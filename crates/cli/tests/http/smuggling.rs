@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt as _};
 use onceward_rig::gateway::{Answer, Early, Manners, Origin, Seen, Wire};
+use onceward_rig::tally::Tally;
 
 use self::corpus::Case;
 use crate::launch;
@@ -102,6 +103,8 @@ async fn no_desync(manners: Manners) {
         cases.len(),
         wrong.join("\n")
     );
+    let note = format!("towards a service with {manners:?} manners").to_lowercase();
+    Tally::record("smuggling", cases.len() as u64, None, 0, &note);
 }
 
 #[tokio::test(flavor = "multi_thread")]

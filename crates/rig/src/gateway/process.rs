@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
@@ -15,6 +15,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::DEADLINE;
+
+mod limits;
+mod shims;
+
+pub use self::shims::shim;
 
 /// How a gateway is started.
 #[derive(Clone, Debug)]
@@ -121,24 +126,11 @@ impl Launch {
         self
     }
 
-    /// Gives it a wall clock that can be [moved](Gateway::move_clock).
-    ///
-    /// # Panics
-    ///
-    /// Panics without a C compiler.
+    /// Leaves a variable out.
     #[must_use]
-    pub fn movable_clock(self) -> Self {
-        let library = self.folder().join("clock.so").display().to_string();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim/clock.c");
-        let mut compiler = std::process::Command::new("cc");
-        compiler
-            .args(["-O2", "-shared", "-fPIC", "-o", &library])
-            .arg(source);
-        let compiled = compiler.status().expect("there is a C compiler");
-        assert!(compiled.success(), "the clock does not compile");
-        let offset = self.file(CLOCK_OFFSET, "0").display().to_string();
-        self.variable("LD_PRELOAD", &library)
-            .variable("CLOCK_OFFSET", &offset)
+    pub fn without_variable(mut self, name: &str) -> Self {
+        self.variables.remove(name);
+        self
     }
 
     /// Its folder, which lasts as long as anything started from it.
@@ -163,19 +155,34 @@ impl Launch {
     ///
     /// Panics if it does not, with what it says.
     pub async fn start(self) -> Gateway {
-        let (child, log) = self.spawn();
+        match self.try_start().await {
+            Ok(gateway) => gateway,
+            Err(ended) => panic!("it does not start: {}", ended.stderr),
+        }
+    }
+
+    /// Starts it, and waits until it listens, or has ended without.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does neither.
+    pub async fn try_start(self) -> Result<Gateway, Ended> {
+        let (mut child, log) = self.spawn();
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let pid = id.and_then(Pid::from_raw).expect("it was not waited for");
         let addr = log.address("listening on http://").await;
         let admin = log.address("admin on http://").await;
-        Gateway {
+        let (Some(addr), Some(admin)) = (addr, admin) else {
+            return Err(ended(&mut child, &log).await);
+        };
+        Ok(Gateway {
             launch: self,
             child,
             pid,
             log,
             addr,
             admin,
-        }
+        })
     }
 
     /// Starts it, and waits until it ends by itself.
@@ -302,16 +309,6 @@ impl Gateway {
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Lets no file grow beyond its first byte, so that the store cannot write, or lets them grow
-    /// again.
-    pub fn fail_writes(&self, fail: bool) {
-        let limit = Rlimit {
-            current: fail.then_some(1),
-            maximum: None,
-        };
-        prlimit(Some(self.pid), Resource::Fsize, limit).expect("the limits of a child can be set");
-    }
-
     /// Moves its wall clock this many seconds off the real one, and the one that it has after a
     /// restart as well. It needs a [movable clock](Launch::movable_clock).
     pub fn move_clock(&self, seconds: i64) {
@@ -320,31 +317,13 @@ impl Gateway {
         let moved = std::fs::rename(next, self.folder().join(CLOCK_OFFSET));
         moved.expect("the folder can be written to");
     }
-
-    /// How much memory it has, and had at its most, in bytes.
-    pub fn memory(&self) -> (u64, u64) {
-        let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
-        let status = std::fs::read_to_string(path).unwrap_or_default();
-        let read = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-            kib.unwrap_or(0) * 1024
-        };
-        (read("VmRSS:"), read("VmHWM:"))
-    }
-
-    /// How many files and connections it has open.
-    pub fn open_files(&self) -> usize {
-        let path = format!("/proc/{}/fd", self.pid.as_raw_nonzero());
-        std::fs::read_dir(path).map_or(0, Iterator::count)
-    }
 }
 
 // === impl Log ===
 
 impl Log {
-    /// Waits for a line that says an address after `before`.
-    async fn address(&self, before: &str) -> SocketAddr {
+    /// Waits for a line that says an address after `before`, or `None` if there is none.
+    async fn address(&self, before: &str) -> Option<SocketAddr> {
         let mut lines = self.lines.subscribe();
         let found = async {
             loop {
@@ -357,8 +336,7 @@ impl Log {
                 }
             }
         };
-        let found = timeout(DEADLINE, found).await.ok().flatten();
-        found.unwrap_or_else(|| panic!("it does not say {before:?}: {}", self.text.lock()))
+        timeout(DEADLINE, found).await.ok().flatten()
     }
 
     fn find(&self, before: &str) -> Option<SocketAddr> {

@@ -152,6 +152,33 @@ impl Received {
         self.fields.get("idempotent-replayed") == Some("true")
     }
 
+    /// The fields that every retry gets as well: all that are not about this one exchange.
+    pub fn lasting(&self) -> Vec<(&str, &str)> {
+        let once = [
+            "connection",
+            "content-length",
+            "date",
+            "idempotency-expires",
+            "idempotent-replayed",
+            "set-cookie",
+            "stripe-should-retry",
+            "trailer",
+            "transfer-encoding",
+            "x-should-retry",
+        ];
+        let lasting = self.fields.iter().filter(|(name, _)| !once.contains(name));
+        let mut lasting: Vec<_> = lasting.collect();
+        // The order of different names means nothing; that within a name does, and is kept.
+        lasting.sort_by_key(|(name, _)| *name);
+        lasting
+    }
+
+    /// How long it asks to wait before a retry, if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.fields.get("retry-after")?.parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    }
+
     /// The name of the problem that it tells of, if it does.
     pub fn problem(&self) -> Option<String> {
         let value: serde_json::Value = serde_json::from_slice(&self.body).ok()?;

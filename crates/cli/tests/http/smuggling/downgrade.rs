@@ -1,6 +1,7 @@
 //! HTTP/2 in front, HTTP/1.1 behind: what is harmless in frames must not become framing.
 
 use onceward_rig::gateway::{Answer, Early, Manners, Origin, Seen, Wire};
+use onceward_rig::tally::Tally;
 
 use crate::frames::{self, DATA, END_STREAM, HEADERS, frame};
 use crate::launch;
@@ -99,5 +100,7 @@ async fn fields_of_http2_never_become_framing_of_http1() {
             assert_eq!(request.body, HIDDEN);
             assert_eq!(request.fields.all("host").count(), 1, "{request:?}");
         }
+        let trials = 2 * wrong.len() as u64;
+        Tally::record("smuggling", trials, None, 0, "from HTTP/2");
     }
 }
