@@ -2,8 +2,8 @@
 //!
 //! An ordinary build takes it from the standard library, `parking_lot` and tokio. `scripts/schedules`
 //! builds the same code on other ground: with `--cfg onceward_shuttle` a scheduler chooses which
-//! task goes on before every shared access, and with `--cfg onceward_loom` every order is tried in
-//! which atomics may be seen. Both are `cfg`s of their own and no features, so that a build with
+//! task goes on before every lock, atomic and hand-over of ours, and with `--cfg onceward_loom`
+//! every order is tried in which atomics may be seen. Both are `cfg`s of their own and no features, so that a build with
 //! all features stays an ordinary one.
 
 #[cfg(any(onceward_shuttle, onceward_loom))]

@@ -3,7 +3,7 @@
  *   cc -O2 -shared -fPIC -o record.so record.c -lpthread
  *   LD_PRELOAD=./record.so RECORD_BELOW=/folder RECORD_LOG=/log program
  *
- * The log lies outside of the folder and is appended to, one entry per call and under one lock:
+ * The log lies outside of the folder and is appended to, one event per call and under one lock:
  *
  *   u32 length of the data | u8 kind | 3 unused | u64 inode | u64 number | data
  *
@@ -38,7 +38,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-struct entry {
+struct event {
     uint32_t len;
     char kind, unused[3];
     uint64_t inode, number;
@@ -64,16 +64,16 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 static void note(char kind, uint64_t inode, uint64_t number, const struct iovec *data, int parts) {
-    struct entry entry = {.kind = kind, .inode = inode, .number = number};
-    struct iovec all[20] = {{&entry, sizeof entry}};
-    size_t total = sizeof entry;
+    struct event event = {.kind = kind, .inode = inode, .number = number};
+    struct iovec all[20] = {{&event, sizeof event}};
+    size_t total = sizeof event;
     if (parts > 18)
         abort();
     for (int i = 0; i < parts; i++) {
         all[i + 1] = data[i];
         total += data[i].iov_len;
     }
-    entry.len = total - sizeof entry;
+    event.len = total - sizeof event;
     /* A log that lacks something would prove what is not true. */
     if (syscall(SYS_writev, record, all, parts + 1) != (ssize_t)total)
         abort();

@@ -103,7 +103,13 @@ impl<'a> Model<'a> {
             ) => take_over(found),
             _ => look.choice,
         };
-        Look { choice, ..look }
+        let answers = matches!(choice, Choice::Replay(_));
+        let leaks = look.leaks || self.variant.twist == Twist::StateFirst && answers;
+        Look {
+            choice,
+            leaks,
+            ..look
+        }
     }
 
     /// Returns the fences that a write may carry, each with the state in which it is new.

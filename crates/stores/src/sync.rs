@@ -1,7 +1,7 @@
 //! What threads share and wait for, named in one place.
 //!
 //! As in the engine, `--cfg onceward_shuttle` puts the same code on ground where a scheduler
-//! chooses who goes on before every shared access; `scripts/schedules` builds it so.
+//! chooses who goes on before every lock, atomic and hand-over of ours; `scripts/schedules` builds it so.
 
 use tokio::sync::mpsc;
 

@@ -118,6 +118,64 @@ async fn an_end_dropped_while_a_renewal_is_under_way_is_stored() {
     }
 }
 
+// --- beside a renewal -----------------------------------------------------------------------
+
+/// Has the keeper look around at once, without any time passing: a shorter lease wakes it.
+async fn wake_keeper(world: &World) {
+    let hasty = world.clone().policy(|policy| policy.lease(SECOND));
+    let claim = hasty.begin("wakes").await.expect_claim();
+    claim.release().await.expect("the store answers");
+    world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_waited_for_an_end_does_not_write_over_it() {
+    for verb in [Verb::Complete, Verb::Abandon] {
+        let world = refusing();
+        let claim = world.begin("k1").await.expect_claim();
+        world.clock.advance(world.policy.lease / 2);
+        world.store.fail_next(Fault::Held);
+        let end = tokio::spawn(verb.of(claim));
+        world.store.until_held().await;
+        // The renewal is due, and waits for the record that the end has.
+        wake_keeper(&world).await;
+        let writes = world.store.count_of(Call::Replace);
+        world.store.release();
+        end.await.unwrap().unwrap();
+        let ended = world.record("k1").await.unwrap();
+        world.clock.advance(SECOND);
+        world.settle().await;
+        wake_keeper(&world).await;
+
+        let later = world.record("k1").await.unwrap();
+        assert_eq!((later.fence, later.written), (ended.fence, ended.written));
+        assert_eq!(world.store.count_of(Call::Replace), writes, "{verb:?}");
+        verb.expect_stored(&world, "k1").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_renewal_follows_an_end_that_found_itself_unknown_and_failed() {
+    let world = refusing();
+    let claim = world.begin("k1").await.expect_claim();
+    world.clock.advance(world.policy.lease);
+    world.node().begin("k1").await.expect_unknown();
+    let told = world.record("k1").await.unwrap();
+    // The first try finds what others were told, the second fails.
+    world.store.fail_at(world.store.count() + 2, Fault::Error);
+    let end = tokio::spawn(claim.complete("paid"));
+    world.settle().await;
+    wake_keeper(&world).await;
+
+    let later = world.record("k1").await.unwrap();
+    assert_eq!(later.state.name(), StateName::Unknown);
+    assert_eq!((later.fence, later.written), (told.fence, told.written));
+    world.node().begin("k1").await.expect_unknown();
+    world.pass(2 * SECOND).await;
+    end.await.unwrap().unwrap();
+    assert_eq!(world.begin("k1").await.expect_replay(), "paid");
+}
+
 // --- retried --------------------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]

@@ -29,6 +29,9 @@ struct Budget {
 /// How many schedules one seed stands for.
 const BATCH: usize = 250;
 
+/// The fewest schedules that show anything: a batch of every kind.
+const FLOOR: usize = 1_000;
+
 /// How many priorities change within a schedule of the kind that has priorities.
 const DEPTHS: [usize; 2] = [2, 4];
 
@@ -62,7 +65,8 @@ pub(crate) fn explore(
     });
     let (mut seed, mut trials) = (first, 0);
     let budget = Budget::seconds(seconds);
-    while budget.lasts() {
+    // However slow the machine is.
+    while budget.lasts() || trials < FLOOR {
         trials += try_some(seed, run.clone());
         seed += 1;
     }

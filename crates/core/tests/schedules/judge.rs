@@ -1,4 +1,4 @@
-//! The judge: a store that keeps a protocol of everything written, and knows what may follow what.
+//! The judge: a store that keeps a log of everything written, and knows what may follow what.
 
 use std::collections::HashMap;
 use std::sync::Arc;

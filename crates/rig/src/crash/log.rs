@@ -1,4 +1,4 @@
-//! The log of a recorded process: see `shim/record.c` for its entries.
+//! The log of a recorded process: see `shim/record.c` for its events.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -52,9 +52,9 @@ pub enum NotALog {
     #[error("the log cannot be read")]
     Io(#[from] io::Error),
 
-    /// An entry makes no sense.
-    #[error("entry {0} of the log makes no sense")]
-    Entry(usize),
+    /// An event makes no sense.
+    #[error("event {0} of the log makes no sense")]
+    Event(usize),
 }
 
 const HEADER: usize = 24;
@@ -62,7 +62,7 @@ const HEADER: usize = 24;
 // === impl Log ===
 
 impl Log {
-    /// Reads the log in `file`. An entry that a kill cut short is left out.
+    /// Reads the log in `file`. An event that a kill cut short is left out.
     pub fn read(file: &Path) -> Result<Self, NotALog> {
         let bytes = fs::read(file)?;
         let mut log = Self {
@@ -82,14 +82,14 @@ impl Log {
                 break;
             }
             at = data.end;
-            let entry = log.changes.len();
+            let event = log.changes.len();
             if kind == b'R' {
                 log.root = inode;
-                log.begun = entry;
+                log.begun = event;
                 continue;
             }
             let change = log.parse(kind, inode, number, data);
-            log.changes.push(change.ok_or(NotALog::Entry(entry))?);
+            log.changes.push(change.ok_or(NotALog::Event(event))?);
         }
         Ok(log)
     }
@@ -182,10 +182,10 @@ fn sync(log: &mut File, inode: u64) -> io::Result<()> {
 
 fn write(log: &mut File, kind: u8, inode: u64, number: u64, data: &[u8]) -> io::Result<()> {
     let len = u32::try_from(data.len()).map_err(io::Error::other)?;
-    let mut entry = len.to_le_bytes().to_vec();
-    entry.extend([kind, 0, 0, 0]);
-    entry.extend(inode.to_le_bytes());
-    entry.extend(number.to_le_bytes());
-    entry.extend(data);
-    log.write_all(&entry)
+    let mut event = len.to_le_bytes().to_vec();
+    event.extend([kind, 0, 0, 0]);
+    event.extend(inode.to_le_bytes());
+    event.extend(number.to_le_bytes());
+    event.extend(data);
+    log.write_all(&event)
 }

@@ -63,7 +63,7 @@ impl Trial {
         let mut marks = BTreeMap::new();
         for (at, change) in log.changes.iter().enumerate() {
             if let Change::Said(line) = change {
-                let mark = Mark::parse(log.bytes(line)).ok_or(NotALog::Entry(at))?;
+                let mark = Mark::parse(log.bytes(line)).ok_or(NotALog::Event(at))?;
                 marks.insert(at, mark);
             }
         }

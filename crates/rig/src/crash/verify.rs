@@ -100,8 +100,12 @@ async fn reopened(
 
 /// Opens a damaged image: whatever is not there has to be missed by name.
 pub(super) async fn never_silent(folder: &Path, promise: &Promise) -> Result<Came, Wrong> {
-    let Ok(store) = open(folder) else {
-        return Ok(Came::Refused);
+    let store = match open(folder) {
+        Ok(store) => store,
+        Err(refused) if speaks_of_damage(&refused) => return Ok(Came::Refused),
+        Err(refused) => {
+            return Err(format!("refused for another reason: {}", chain(&refused)));
+        }
     };
     let mut came = Came::Whole;
     for (slot, held) in &promise.slots {
@@ -120,6 +124,15 @@ fn open(folder: &Path) -> Result<EmbeddedStore, OpenError> {
     // Synced or not, it recovers alike; the image itself lies in memory.
     let options = options.sync(false).clock(Arc::new(LostClock));
     options.recent(1 << 16).open()
+}
+
+/// Whether a store is refused for what is in it. Whoever is told of anything else, such as a full
+/// disk, would look for the trouble elsewhere.
+fn speaks_of_damage(refused: &OpenError) -> bool {
+    matches!(
+        refused,
+        OpenError::Damaged { .. } | OpenError::AcknowledgedMissing { .. } | OpenError::Newer { .. }
+    )
 }
 
 async fn all(store: &EmbeddedStore) -> Result<Found, Wrong> {
@@ -264,4 +277,25 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_is_said_about_the_files_counts_as_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = open(folder.path()).unwrap();
+        let wrong = never_silent(folder.path(), &Promise::default()).await;
+        let wrong = wrong.unwrap_err();
+        assert!(wrong.starts_with("refused for another reason: "), "{wrong}");
+        assert!(wrong.contains("in use"), "{wrong}");
+
+        held.close();
+        drop(held);
+        std::fs::remove_file(folder.path().join("store/HEAD")).unwrap();
+        let came = never_silent(folder.path(), &Promise::default()).await;
+        assert_eq!(came, Ok(Came::Refused));
+    }
 }

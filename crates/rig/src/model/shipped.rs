@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use onceward::protocol::{Step, decide};
-use onceward::record::{Deed, Note, Point};
+use onceward::record::{Deed, Note, Point, StateName};
 use onceward::testing::moves;
 use onceward::{
     Arrival, Duty, Effect, Fence, Fingerprint, Key, Outcome, Policy, Reason, Record, Scope, Secret,
@@ -157,7 +157,6 @@ impl Shipped {
 
     /// The record that a sketch stands for.
     fn record(&self, sketch: Sketch) -> Record {
-        use onceward::record::StateName;
         let fence = Fence::from_bits(sketch.fence.into());
         let claimed = moves::claimed(&self.arrival, fence);
         let mark = Fence::from_bits(sketch.mark.into());

@@ -73,6 +73,8 @@ pub enum Twist {
     CacheOutlives,
     /// Answers are cached before they are stored.
     CachesEarly,
+    /// Payloads are compared after the state was looked at, so an answer comes first.
+    StateFirst,
 }
 
 /// Who settles what is unknown.
@@ -291,6 +293,12 @@ pub const VARIANTS: &[Variant] = &[
         operator: Operator::Thorough,
         generations: 2,
         ..SHIPPED
+    },
+    Variant {
+        name: "V: D, and payloads are compared after the state",
+        twist: Twist::StateFirst,
+        finds: &[(Kind::Leak, 4)],
+        ..CALM
     },
 ];
 

@@ -11,10 +11,14 @@ pub(crate) struct Budget {
 
 #[allow(clippy::disallowed_methods)] // how long a proof goes on is real time, whatever it proves
 impl Budget {
+    /// Whether this is the long form.
+    pub(crate) fn is_long() -> bool {
+        std::env::var("ONCEWARD_PROOF").is_ok_and(|form| form == "long")
+    }
+
     /// Starts a span of `seconds`, or a hundred times that in the long form.
     pub(crate) fn seconds(seconds: u64) -> Self {
-        let long = std::env::var("ONCEWARD_PROOF").is_ok_and(|form| form == "long");
-        let times = if long { 100 } else { 1 };
+        let times = if Self::is_long() { 100 } else { 1 };
         Self {
             start: Instant::now(),
             span: Duration::from_secs(seconds * times),

@@ -41,6 +41,8 @@ enum Trouble {
 const REPLAY: &str = "ONCEWARD_CRASH";
 /// More than there are cores: opening a store is half waiting for its threads.
 const THREADS: u64 = 4;
+/// How much room a folder in memory has to have: without it, images go to a disk.
+const ROOM: u64 = 1 << 30;
 
 #[test]
 fn power_loss_at_any_moment_loses_nothing_that_was_acknowledged() {
@@ -362,10 +364,11 @@ fn after_power_loss(recording: &Recording, folder: &Path) -> (PathBuf, Vec<Strin
     (built.expect("the image is built"), trial.promise().lines())
 }
 
-/// A folder in memory where there is such a place: images are many, and none has to last.
+/// A folder in memory where there is room: images are many, and none has to last.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let folder = match memory.is_dir() {
+    let room = rustix::fs::statvfs(memory).map_or(0, |it| it.f_bavail * it.f_frsize);
+    let folder = match room >= ROOM {
         true => tempfile::tempdir_in(memory),
         false => tempfile::tempdir(),
     };

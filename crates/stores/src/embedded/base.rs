@@ -250,9 +250,13 @@ pub(super) fn io_cause(error: &fjall::Error) -> Option<&io::Error> {
     else {
         return None;
     };
-    // A file that the manifest names and that is not there, or too short, is damage.
+    // A file that the manifest names and that is not there, or too short, is damage. In one that is
+    // shorter than its trailer the place to read from lies before its beginning, which is invalid.
     match cause.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => None,
+        io::ErrorKind::NotFound
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput => None,
         _ => Some(cause),
     }
 }

@@ -177,11 +177,15 @@ pub(crate) fn is_same(acknowledged: &Record, found: &Record) -> bool {
     }
 }
 
-/// A folder in memory, where there is such a place: what is damaged on purpose need not be on a
-/// disk, and hundreds of them are.
+/// A folder in memory, where there is room: what is damaged on purpose need not be on a disk, and
+/// hundreds of them are.
 pub(crate) fn scratch() -> TempDir {
-    match Path::new("/dev/shm").is_dir() {
-        true => tempfile::tempdir_in("/dev/shm").unwrap(),
+    const ROOM: u64 = 256 << 20;
+
+    let memory = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(memory).map_or(0, |it| it.f_bavail * it.f_frsize);
+    match room >= ROOM {
+        true => tempfile::tempdir_in(memory).unwrap(),
         false => tempfile::tempdir().unwrap(),
     }
 }

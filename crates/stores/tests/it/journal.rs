@@ -102,6 +102,66 @@ async fn a_completed_store_is_not_taken_for_one_that_never_was() {
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
 }
 
+/// Puts answers of `len` bytes into slots of their own until `is_enough`.
+async fn put_until(
+    store: &EmbeddedStore,
+    acknowledged: &mut Acknowledged,
+    len: usize,
+    is_enough: impl Fn() -> bool,
+) {
+    let first = acknowledged.len();
+    while !is_enough() {
+        let n = acknowledged.len();
+        assert!(n < first + 5_000, "it never comes to that");
+        let record = Record {
+            state: State::Completed(Outcome::success(records::bytes(len))),
+            ..records::completed(records::LONG)
+        };
+        let slot = records::slot(&n.to_string());
+        let reply = store.insert(slot, &record, Timestamp::NEVER).await.unwrap();
+        acknowledged.insert(slot, record.stamped(reply.now));
+    }
+}
+
+#[tokio::test]
+async fn journals_may_begin_late_but_not_with_one_missing() {
+    // On a disk: these are hundreds of megabytes.
+    let folder = tempfile::tempdir().unwrap();
+    let at = |memtable| {
+        EmbeddedStore::at(folder.path())
+            .sync(false)
+            .memtable(memtable)
+    };
+    let journal = |id: u64| folder.path().join(format!("data/{id}.jnl"));
+    let mut acknowledged = Acknowledged::new();
+    // Records go to tables, which is when journals change; the index does not, which keeps them.
+    let store = at(1 << 20).open().unwrap();
+    put_until(&store, &mut acknowledged, 1 << 20, || journal(1).exists()).await;
+    store.close();
+    drop(store);
+    // Everything goes to tables, and the first journal with it.
+    let store = at(4 << 10).open().unwrap();
+    put_until(&store, &mut acknowledged, 100, || !journal(0).exists()).await;
+    store.close();
+    drop(store);
+    let store = at(1 << 20).open().unwrap();
+    put_until(&store, &mut acknowledged, 1 << 20, || journal(3).exists()).await;
+    store.close();
+    drop(store);
+    assert!(!journal(0).exists() && journal(1).exists() && journal(2).exists());
+
+    let elsewhere = folder.path().with_extension("jnl");
+    fs::rename(journal(1), &elsewhere).unwrap();
+    let refused = EmbeddedStore::open(folder.path()).unwrap_err();
+    assert!(
+        refused.to_string().contains("journal 1 is missing"),
+        "{refused}"
+    );
+    fs::rename(&elsewhere, journal(1)).unwrap();
+    let store = EmbeddedStore::open(folder.path()).unwrap();
+    assert_eq!(present(&store, &acknowledged).await, acknowledged.len());
+}
+
 /// A number in a store's HEAD.
 fn in_head(folder: &Path, name: &str) -> u64 {
     let head = fs::read_to_string(folder.join("HEAD")).unwrap();
@@ -218,4 +278,19 @@ async fn a_missing_journal_is_noticed_while_its_batches_are_not_in_tables() {
     let is_whole = all(&store).await.len() == n;
     assert_eq!(repaired.loss() == Loss::Nothing, is_whole, "{repaired:?}");
     fs::remove_dir_all(repaired.original.unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn a_table_shorter_than_its_trailer_is_damage_and_no_trouble_with_the_disk() {
+    let image = Image::new().await;
+    let copy = image.copy();
+    let files = image.files();
+    let mut tables = files
+        .iter()
+        .filter(|it| it.to_string_lossy().contains("/tables/"));
+    let table = copy.path().join(tables.next().unwrap());
+    let table = fs::OpenOptions::new().write(true).open(table).unwrap();
+    table.set_len(19).unwrap();
+    let refused = EmbeddedStore::open(copy.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
 }
