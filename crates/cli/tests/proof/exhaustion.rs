@@ -139,8 +139,6 @@ async fn strike_everywhere(proof: &str, fault: &str, count: usize, step: usize) 
         }
     }
     assert!(struck >= KEYS / step, "only {struck} writes");
-    // One full disk may pass before its callers lose patience; one that stays is noticed.
-    assert!(count == 1 || refusals > 0, "no call has noticed a fault");
     let note = format!("{refusals} calls refused, {unknowns} unknown, second effects 0");
     Tally::record(proof, struck as u64, None, 0, &note);
 }
