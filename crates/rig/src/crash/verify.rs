@@ -123,7 +123,16 @@ fn open(folder: &Path) -> Result<EmbeddedStore, OpenError> {
     let options = EmbeddedStore::at(folder.join("store"));
     // Synced or not, it recovers alike; the image itself lies in memory.
     let options = options.sync(false).clock(Arc::new(LostClock));
-    options.recent(1 << 16).open()
+    let options = options.recent(1 << 16);
+    // A process that is just being started elsewhere in this one has a copy of every open file, the
+    // folder's lock among them, until it is what it will be.
+    for _ in 0..100_000 {
+        match options.clone().open() {
+            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
+    options.open()
 }
 
 /// Whether a store is refused for what is in it. Whoever is told of anything else, such as a full

@@ -103,7 +103,10 @@ impl Line {
             }
             _ => {}
         }
-        let (reply, at) = match (fate.is_prompt(), self.is_cut()) {
+        // What is sent once more is there at once: a copy that outlives its caller is another matter,
+        // of which docs/proof.md speaks.
+        let is_prompt = fate.is_prompt() || matches!(fate.goes, Goes::Twice);
+        let (reply, at) = match (is_prompt, self.is_cut()) {
             (true, true) => future::pending().await,
             (true, false) => (apply(self.store.clone()).await, self.world.time.passed()),
             (false, _) => match self.sent(fate, apply).await {

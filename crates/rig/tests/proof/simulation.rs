@@ -21,6 +21,7 @@ const ONCE_FAILED: &[u64] = &[
     540,    // work began under a claim that a shutdown had called unknown
     4_999,  // a holder knew better than the shutdown, and the judge did not
     18_123, // the same
+    34_508, // a claim sent twice landed again after it was taken back
 ];
 
 /// Stores that break their contract.

@@ -90,7 +90,11 @@ impl Base {
 
     /// Returns what is in `slot`.
     pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
-        let found = self.records.get(slot.as_bytes());
+        // Damage that carries no sum makes the database panic, which concerns this record alone.
+        let get = AssertUnwindSafe(|| self.records.get(slot.as_bytes()));
+        let Ok(found) = panic::catch_unwind(get) else {
+            return Err(unreadable(slot, "the database panicked over it"));
+        };
         if found.is_err() && seeded(Bug::CorruptIsAbsent) {
             return Ok(None);
         }
@@ -214,10 +218,7 @@ fn read_error(slot: SlotId, error: fjall::Error) -> Error {
     }
 }
 
-pub(super) fn unreadable(
-    slot: SlotId,
-    source: impl std::error::Error + Send + Sync + 'static,
-) -> Error {
+pub(super) fn unreadable(slot: SlotId, source: impl Into<onceward::BoxError>) -> Error {
     Error::Unreadable {
         slot,
         source: source.into(),

@@ -70,6 +70,8 @@ pub(super) enum Flaw {
 
 /// The part of a file that a disk writes as a whole.
 const SECTOR: usize = 512;
+/// So many zeros before the end of a sector are not there by chance.
+const GAP: usize = 16;
 
 // === impl Mark ===
 
@@ -320,7 +322,12 @@ fn has_hole(bytes: &[u8], from: usize) -> bool {
     let mut at = from;
     while at < bytes.len() {
         let end = ((at / SECTOR + 1) * SECTOR).min(bytes.len());
-        if bytes[at..end].iter().all(|byte| *byte == 0) {
+        // The end of a sector may be missing alone: it was written before the rest of the batch was.
+        let from = match end < bytes.len() {
+            true => at.max(end.saturating_sub(GAP)),
+            false => at,
+        };
+        if bytes[from..end].iter().all(|byte| *byte == 0) {
             return true;
         }
         at = end;
