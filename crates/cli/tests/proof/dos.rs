@@ -22,8 +22,8 @@ const ASKS: usize = 200;
 /// How many connections are slow.
 const SLOW: usize = 2_000;
 
-/// How many claims hang. Each takes two files of the gateway, and many machines allow 20,000.
-const HUNG: usize = 9_000;
+/// How many claims hang. Each takes two files of the gateway, and about 80 KB.
+const HUNG: usize = 5_000;
 
 /// The good caller, and how it fares.
 struct Good {
