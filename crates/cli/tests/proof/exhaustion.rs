@@ -25,7 +25,11 @@ enum Outcome {
     /// There are not as many writes.
     NotStruck,
     /// It served, and refused this many calls until it could again.
-    Served { refused: usize, unknown: usize },
+    Served {
+        refused: usize,
+        unknown: usize,
+        reopened: bool,
+    },
 }
 
 /// An answer that a retry may change, with word when to retry.
@@ -88,7 +92,9 @@ async fn strike(library: &Path, orders: &str) -> Outcome {
     if !launch.was_struck() {
         return Outcome::NotStruck;
     }
-    let last = format!("{orders}: {}", gateway.log());
+    let log = gateway.log();
+    let reopened = log.contains("the embedded store failed and is opened again");
+    let last = format!("{orders}: {log}");
     assert!(served, "{last}");
     gateway.kill9().await;
     let gateway = launch.without_faults().start().await;
@@ -106,7 +112,11 @@ async fn strike(library: &Path, orders: &str) -> Outcome {
         );
     }
     let unknown = answers.values().filter(|it| is_unknown(it)).count();
-    Outcome::Served { refused, unknown }
+    Outcome::Served {
+        refused,
+        unknown,
+        reopened,
+    }
 }
 
 /// Lets a fault strike `count` calls from the first on, then from the next by `step`, until there
@@ -115,7 +125,7 @@ async fn strike_everywhere(proof: &str, fault: &str, count: usize, step: usize) 
     let _turn = turn().await;
     let folder = tempfile::tempdir().unwrap();
     let library = shim("faults", folder.path());
-    let (mut struck, mut refusals, mut unknowns) = (0, 0, 0);
+    let (mut struck, mut refusals, mut unknowns, mut reopenings) = (0, 0, 0, 0);
     let budget = Budget::seconds(0);
     loop {
         let library = &library;
@@ -127,9 +137,14 @@ async fn strike_everywhere(proof: &str, fault: &str, count: usize, step: usize) 
         while let Some(outcome) = outcomes.next().await {
             match outcome {
                 Outcome::NotStruck => break,
-                Outcome::Served { refused, unknown } => {
+                Outcome::Served {
+                    refused,
+                    unknown,
+                    reopened,
+                } => {
                     refusals += refused;
                     unknowns += unknown;
+                    reopenings += usize::from(reopened);
                 }
             }
             struck += 1;
@@ -139,7 +154,12 @@ async fn strike_everywhere(proof: &str, fault: &str, count: usize, step: usize) 
         }
     }
     assert!(struck >= KEYS / step, "only {struck} writes");
-    let note = format!("{refusals} calls refused, {unknowns} unknown, second effects 0");
+    // Whether anybody asks while the store is away is left to chance; that it was away is not.
+    assert!(reopenings > 0, "no fault ever took the store away");
+    let note = format!(
+        "{reopenings} stores opened again, {refusals} calls refused, {unknowns} unknown, \
+         second effects 0"
+    );
     Tally::record(proof, struck as u64, None, 0, &note);
 }
 

@@ -75,6 +75,12 @@ struct Counts {
     retries: AtomicUsize,
 }
 
+/// How much had happened when the gateway of now was started.
+struct Since {
+    executed: usize,
+    sent: usize,
+}
+
 /// A service that holds its answers back until it is told to give them.
 struct Service {
     origin: Origin,
@@ -109,7 +115,19 @@ impl Crowd {
     }
 
     fn is_answered(&self) -> bool {
-        self.counts.answered.load(Relaxed) == self.size
+        self.unanswered() == 0
+    }
+
+    fn unanswered(&self) -> usize {
+        self.size - self.counts.answered.load(Relaxed)
+    }
+
+    /// How much has happened by now, and `service` holds back what comes from now on.
+    fn mark(&self, service: &Service) -> Since {
+        Since {
+            executed: service.hold(),
+            sent: self.counts.sent.load(Relaxed),
+        }
     }
 
     /// Waits until everybody is answered. Returns what they got, and how often, and how many were
@@ -264,22 +282,23 @@ impl Leader {
     }
 }
 
-/// Waits for the moment, which may have passed for good. `before` is how many attempts there were
-/// when this gateway was started.
-async fn await_moment(moment: Moment, service: &Service, before: usize, crowd: &Crowd) {
+/// Waits for the moment, which may have passed for good.
+async fn await_moment(moment: Moment, service: &Service, since: &Since, crowd: &Crowd) {
     let executing = || async {
         let over = crowd.counts.answered.load(Relaxed) > 0;
-        (over || service.origin.count() > before).then_some(())
+        (over || service.origin.count() > since.executed).then_some(())
     };
     if moment != Moment::Arriving {
         until("somebody executes", executing).await;
     }
     match moment {
         Moment::Arriving => {
-            let some = crowd.counts.sent.load(Relaxed) + fastrand::usize(1..=crowd.size / 4);
+            // Whoever has come once may wait at the gateway for long: nobody else can be hoped for
+            // than who is not answered yet.
+            let some = fastrand::usize(1..=crowd.size / 4);
             let there = || async {
-                let sent = crowd.counts.sent.load(Relaxed);
-                (sent >= some || crowd.is_answered()).then_some(())
+                let came = crowd.counts.sent.load(Relaxed) - since.sent;
+                (came >= some.min(crowd.unanswered())).then_some(())
             };
             until("callers come", there).await;
         }
@@ -338,7 +357,10 @@ async fn storm(proof: &str, effect: &str, seconds: u64) {
             0 => (size, vec![Moment::Executing, Moment::Answering]),
             _ => (GROUP, moments(number)),
         };
-        let mut before = service.hold();
+        let mut since = Since {
+            executed: service.hold(),
+            sent: 0,
+        };
         let crowd = Crowd::gather(&key, size, &leader.place);
         let counts = crowd.counts.clone();
         let mut kills = 0;
@@ -349,9 +371,9 @@ async fn storm(proof: &str, effect: &str, seconds: u64) {
             if moment == Moment::Executing && number == 0 {
                 waiting = all_wait(&leader, &crowd).await;
             } else {
-                await_moment(moment, &service, before, &crowd).await;
+                await_moment(moment, &service, &since, &crowd).await;
             }
-            before = service.hold();
+            since = crowd.mark(&service);
             leader.kill().await;
             kills += 1;
         }

@@ -13,7 +13,7 @@ use super::workload::Workload;
 /// Records processes that work on one folder.
 #[derive(Debug)]
 pub struct Recorder {
-    library: PathBuf,
+    shim: PathBuf,
     program: PathBuf,
     /// What is recorded: the store lies in here.
     disk: PathBuf,
@@ -23,17 +23,17 @@ pub struct Recorder {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Compiles the library that records into `folder`.
+    /// Compiles the shim that records into `folder`.
     pub fn compile(folder: &Path) -> io::Result<PathBuf> {
-        let library = folder.join("record.so");
+        let shim = folder.join("record.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim/record.c");
         let compiled = Command::new("cc")
             .args(["-O2", "-shared", "-fPIC", "-o"])
-            .args([&library, &source])
+            .args([&shim, &source])
             .arg("-lpthread")
             .status()?;
         match compiled.success() {
-            true => Ok(library),
+            true => Ok(shim),
             false => Err(io::Error::other("the recorder does not compile")),
         }
     }
@@ -41,7 +41,7 @@ impl Recorder {
     /// Begins a log of the folder `disk`, with whatever is in it and `said` about that;
     /// `program` is the one to run.
     pub fn begin(
-        library: &Path,
+        shim: &Path,
         program: &Path,
         disk: &Path,
         log: &Path,
@@ -50,7 +50,7 @@ impl Recorder {
         fs::create_dir_all(disk)?;
         Log::begin(log, disk, said)?;
         Ok(Self {
-            library: library.to_owned(),
+            shim: shim.to_owned(),
             program: program.to_owned(),
             disk: disk.canonicalize()?,
             log: log.to_owned(),
@@ -64,7 +64,7 @@ impl Recorder {
             .args(["record", workload.name()])
             .arg(store)
             .arg(seed.to_string())
-            .env("LD_PRELOAD", &self.library)
+            .env("LD_PRELOAD", &self.shim)
             .env("RECORD_BELOW", &self.disk)
             .env("RECORD_LOG", &self.log)
             .stdout(Stdio::null())
