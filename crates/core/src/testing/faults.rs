@@ -5,11 +5,10 @@ use std::future::{self, Future};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::store::{Durability, Error, Filter, Insert, Page, Reply, Store, Swap, Swept};
+use crate::store::{Error, Filter, Insert, Page, Reply, Store, Swap, Swept};
 use crate::{Fence, Record, SlotId, Timestamp};
 
 /// A store in front of another one: it counts the calls, and fails those it is told to.
@@ -289,17 +288,7 @@ impl Store for FaultyStore {
         self.go(Call::Sweep, None, apply).await
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    crate::forward!(watch, durability, kind);
 }
 
 // === impl Call ===

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use futures_util::stream::BoxStream;
-use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Insert, Reply, Swap};
 use onceward::sync::{Mutex, point};
-use onceward::{Durability, Fence, MemoryStore, Record, SlotId, State, Store, Timestamp};
+use onceward::{Fence, MemoryStore, Record, SlotId, State, Store, Timestamp};
 use shuttle::rand::Rng as _;
 
 /// A memory store whose every write is judged against the one before it.
@@ -152,34 +151,7 @@ impl Store for Judge {
         self.inner.get(slot).await
     }
 
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<SlotId>,
-        limit: usize,
-    ) -> Result<Reply<Page>, Error> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
-        self.inner.sweep(before, limit).await
-    }
-
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(recall, list, sweep, watch, durability, kind);
 }
 
 // === impl Trail ===

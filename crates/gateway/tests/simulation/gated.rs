@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
-use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::{Fence, MemoryStore, Record, SlotId, Store, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -92,10 +91,6 @@ impl Store for Gated {
         self.inner.get(slot).await
     }
 
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
     async fn list(
         &self,
         filter: &Filter,
@@ -111,15 +106,5 @@ impl Store for Gated {
         self.inner.sweep(before, limit).await
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(recall, watch, durability, kind);
 }

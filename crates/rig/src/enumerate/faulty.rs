@@ -5,8 +5,7 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
-use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::{Fence, Record, SlotId, Store, Timestamp};
 use tokio::sync::Notify;
 
@@ -177,10 +176,6 @@ impl Store for FaultyStore {
         self.call(async move { inner.get(slot).await }).await
     }
 
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
     async fn list(
         &self,
         filter: &Filter,
@@ -198,17 +193,7 @@ impl Store for FaultyStore {
             .await
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(recall, watch, durability, kind);
 }
 
 impl fmt::Debug for FaultyStore {

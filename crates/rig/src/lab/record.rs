@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
 use onceward::record::Deed;
-use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Insert, Reply, Swap};
 use onceward::{Effect, Ending, Fence, Reason, Record, SlotId, State, Store, Timestamp};
 
 use super::recorder::{Recorder, fence, hash};
@@ -127,38 +126,7 @@ impl Store for RecordedStore {
         reply
     }
 
-    async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
-        self.inner.get(slot).await
-    }
-
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<SlotId>,
-        limit: usize,
-    ) -> Result<Reply<Page>, Error> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
-        self.inner.sweep(before, limit).await
-    }
-
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(get, recall, list, sweep, watch, durability, kind);
 }
 
 fn swapped(reply: &Result<Reply<Swap>, Error>) -> Kind {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
-use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Insert, Reply, Swap};
 use onceward::{Fence, Record, SlotId, Store, Timestamp};
 
 /// How a store is broken.
@@ -91,36 +90,5 @@ impl Store for Broken {
         self.inner.remove(slot, over, not_after).await
     }
 
-    async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
-        self.inner.get(slot).await
-    }
-
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<SlotId>,
-        limit: usize,
-    ) -> Result<Reply<Page>, Error> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
-        self.inner.sweep(before, limit).await
-    }
-
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(get, recall, list, sweep, watch, durability, kind);
 }
