@@ -11,7 +11,8 @@ use onceward_stores::OpenError;
 use onceward_stores::embedded::{EmbeddedStore, Loss, repair};
 
 use crate::image::{
-    Acknowledged, Image, Opened, all, each, newest_journal, open, present, scratch, written,
+    Acknowledged, Image, Opened, all, copy, each, newest_journal, open, present, put, scratch,
+    written,
 };
 
 #[tokio::test]
@@ -41,6 +42,43 @@ async fn a_torn_last_batch_is_cut_at_whatever_byte_and_all_earlier_ones_stay() {
             );
         }
     });
+}
+
+#[tokio::test]
+async fn a_batch_with_a_gap_before_the_end_of_a_sector_is_cut() {
+    let folder = scratch();
+    let store = EmbeddedStore::open(folder.path()).unwrap();
+    let mut acknowledged = Acknowledged::new();
+    for n in 0..5 {
+        put(&store, &mut acknowledged, n).await;
+    }
+    let head = fs::read(folder.path().join("HEAD")).unwrap();
+    let before = written(&newest_journal(folder.path())).len();
+    // Text, for an answer of its own may end in zeros by chance.
+    let large = Record {
+        state: State::Completed(Outcome::success(vec![b'x'; 2000])),
+        ..records::completed(records::LONG)
+    };
+    let reply = store.insert(records::slot("large"), &large, Timestamp::NEVER);
+    reply.await.unwrap();
+    let after = written(&newest_journal(folder.path())).len();
+    let ends: Vec<_> = (before..after).filter(|at| at % 512 == 0).collect();
+    assert!(ends.len() >= 3, "{before} to {after}");
+    for end in ends.into_iter().filter(|end| end - 16 > before) {
+        for gap in [16, 40, 500].into_iter().filter(|gap| end - gap > before) {
+            let copy = copy(folder.path());
+            fs::write(copy.path().join("HEAD"), &head).unwrap();
+            let journal = newest_journal(copy.path());
+            let file = fs::OpenOptions::new().write(true).open(&journal).unwrap();
+            file.write_all_at(&vec![0; gap], (end - gap) as u64)
+                .unwrap();
+            let opened = open(copy.path(), &acknowledged).await;
+            assert!(
+                matches!(opened, Opened::Whole),
+                "{gap} before {end}: {opened:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
