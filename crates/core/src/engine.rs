@@ -9,7 +9,7 @@ use crate::claim::{Claim, Duty, Holding};
 use crate::clock::Clock;
 use crate::fence::Mint;
 use crate::keeper::Keeper;
-use crate::protocol::{Arrival, Rules, Step, decide};
+use crate::protocol::{Arrival, Rules, Step, claim, decide};
 use crate::reach::Reach;
 use crate::store::{self, Reply, Store};
 use crate::sync::{OnceCell, time};
@@ -388,17 +388,8 @@ impl Shared {
         found: Option<&Record>,
         step: &Step,
     ) -> (Option<Fence>, Record, Duty) {
-        let fence = self.reach.fence(found.map(|found| found.fence));
         let over = found.map(|found| found.fence);
-        match (step, found) {
-            (Step::TakeOver { .. }, Some(found)) => {
-                (over, found.taken_over(arrival, fence), Duty::Repeat)
-            }
-            (Step::Probe { .. }, Some(found)) => {
-                (over, found.taken_over(arrival, fence), Duty::Probe)
-            }
-            (_, Some(found)) => (over, found.claimed_over(arrival, fence), Duty::Execute),
-            (_, None) => (None, Record::claimed(arrival, fence), Duty::Execute),
-        }
+        let (record, duty) = claim(step, found, arrival, self.reach.fence(over));
+        (over, record, duty)
     }
 }

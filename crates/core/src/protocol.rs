@@ -14,6 +14,8 @@ use crate::{
 
 mod moves;
 
+pub use moves::claim;
+
 /// A caller that asks for work to be done once, under the rules of a policy.
 ///
 /// Cheap to clone: its claim and whoever waits share it.

@@ -63,7 +63,7 @@ impl fmt::Display for Unsettled {
 
 impl Verdict {
     /// Returns what `step` tells a caller, or the step back where it is something to do first.
-    pub(crate) fn of(step: Step, slot: SlotId, now: Timestamp) -> Result<Self, Step> {
+    pub fn of(step: Step, slot: SlotId, now: Timestamp) -> Result<Self, Step> {
         Ok(match step {
             Step::Replay {
                 outcome,

@@ -8,10 +8,13 @@
 //! | `memory:` | in the memory of this process |
 //! | `embedded:PATH` | in a folder of this machine, synced on every batch of writes |
 //! | `embedded:PATH?durability=os` | the same without syncing: survives kill -9, not power loss |
+//! | `postgres://USER@HOST/DATABASE` | in a PostgreSQL database that many nodes share |
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod open;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "embedded")]
 mod sync;
 mod url;

@@ -112,6 +112,104 @@ pub enum OpenError {
         path: PathBuf,
     },
 
+    /// Nothing answers there, or not in time.
+    #[error("PostgreSQL at {place} cannot be reached")]
+    Unreachable {
+        /// Host, port and database.
+        place: String,
+        /// What was said about it.
+        source: BoxError,
+    },
+
+    /// The server does not let this role in.
+    #[error("PostgreSQL at {place} does not let {user} in: {why}")]
+    Password {
+        /// Host, port and database.
+        place: String,
+        /// The role.
+        user: String,
+        /// What the server said.
+        why: String,
+    },
+
+    /// The role may not do what a store has to.
+    #[error("{user} may not use the tables at {place}: {why}")]
+    Rights {
+        /// Host, port and database.
+        place: String,
+        /// The role.
+        user: String,
+        /// What the server said.
+        why: String,
+    },
+
+    /// There is no such database.
+    #[error("PostgreSQL at {place} has no database {database}")]
+    NoDatabase {
+        /// Host, port and database.
+        place: String,
+        /// The database.
+        database: String,
+    },
+
+    /// The server is older than what the statements are written for.
+    #[error("PostgreSQL at {place} is version {found}, and {oldest} is the oldest that will do")]
+    TooOld {
+        /// Host, port and database.
+        place: String,
+        /// The version of the server.
+        found: String,
+        /// The oldest version that will do.
+        oldest: i32,
+    },
+
+    /// The server takes no writes.
+    #[error("PostgreSQL at {place} is a read-only replica")]
+    ReadOnly {
+        /// Host, port and database.
+        place: String,
+    },
+
+    /// A newer Onceward made the tables.
+    #[error("the tables at {place} have version {found}, this program knows up to {known}")]
+    NewerSchema {
+        /// Host, port and database.
+        place: String,
+        /// The version found.
+        found: i32,
+        /// The newest version that this program knows.
+        known: i32,
+    },
+
+    /// The tables are missing or old, and this program was told to leave them alone.
+    #[error("the tables at {place} have version {found}, and version {known} is needed")]
+    MigrationNeeded {
+        /// Host, port and database.
+        place: String,
+        /// The version found: 0 where there are none.
+        found: i32,
+        /// The version that is needed.
+        known: i32,
+    },
+
+    /// The line to the server cannot be made safe.
+    #[error("no TLS with PostgreSQL at {place}: {why}")]
+    Tls {
+        /// Host, port and database.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
+
+    /// The server said something else.
+    #[error("PostgreSQL at {place} cannot be used: {why}")]
+    Server {
+        /// Host, port and database.
+        place: String,
+        /// What it said.
+        why: String,
+    },
+
     /// This program was built without that kind of store.
     #[error("this program was built without the {store} store")]
     NotBuilt {
@@ -141,6 +239,11 @@ pub fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
         }
         #[cfg(not(feature = "embedded"))]
         StoreUrl::Embedded { .. } => Err(OpenError::NotBuilt { store: "embedded" }),
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(settings) => {
+            let settings = settings.as_ref().clone();
+            Ok(Arc::new(crate::postgres::PostgresStore::open(settings)?))
+        }
     }
 }
 
@@ -182,7 +285,62 @@ impl OpenError {
                 "raise the limit of open files, for example with: ulimit -n 4096".to_owned()
             }
             Self::NotBuilt { store } => format!("build it with the feature {store}"),
+            Self::Unreachable { .. }
+            | Self::Password { .. }
+            | Self::Rights { .. }
+            | Self::NoDatabase { .. }
+            | Self::TooOld { .. }
+            | Self::ReadOnly { .. }
+            | Self::NewerSchema { .. }
+            | Self::MigrationNeeded { .. }
+            | Self::Tls { .. }
+            | Self::Server { .. } => self.server_hint(),
         }
+    }
+
+    /// What to do about a server.
+    fn server_hint(&self) -> String {
+        match self {
+            Self::Unreachable { .. } => {
+                "see that the server runs, that host and port are right, and that nothing stands \
+                 between"
+                    .to_owned()
+            }
+            Self::Password { .. } => {
+                "give the password in PGPASSWORD or in the URL, and see what pg_hba.conf says \
+                 about this role and host"
+                    .to_owned()
+            }
+            Self::Rights { user, .. } => format!(
+                "let an owner run: onceward migrate, then GRANT USAGE on the schema and SELECT, \
+                 INSERT, UPDATE, DELETE on its tables to {user}"
+            ),
+            Self::NoDatabase { database, .. } => format!("create it with: createdb {database}"),
+            Self::TooOld { oldest, .. } => format!("use PostgreSQL {oldest} or newer"),
+            Self::ReadOnly { .. } => "name the primary: keys cannot be claimed on a replica, and \
+                 what is read there is old"
+                .to_owned(),
+            Self::NewerSchema { .. } => "use the version that made them, or a newer one".to_owned(),
+            Self::MigrationNeeded { .. } => {
+                "run: onceward migrate --store URL, or leave migrate=off out of the URL".to_owned()
+            }
+            Self::Tls { .. } => {
+                "see sslmode and sslrootcert in the URL, and whether the server has TLS at all"
+                    .to_owned()
+            }
+            _ => "see the server's log".to_owned(),
+        }
+    }
+
+    /// The error and its causes on one line.
+    pub fn line(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(next) = cause {
+            line = format!("{line}: {next}");
+            cause = next.source();
+        }
+        line
     }
 }
 

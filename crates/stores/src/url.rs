@@ -4,6 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+#[cfg(feature = "postgres")]
+use crate::postgres::Settings;
+
 /// Which store, and where.
 ///
 /// ```
@@ -24,6 +27,9 @@ pub enum StoreUrl {
         /// Whether every batch is synced to the disk before it is acknowledged.
         sync: bool,
     },
+    /// `postgres://..`, in a database.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<Settings>),
 }
 
 /// Why a text is not the URL of a store.
@@ -41,6 +47,14 @@ pub enum InvalidUrl {
     /// A parameter behind the question mark is not known, or has another value.
     #[error("{0:?} is not a parameter of this store")]
     Parameter(String),
+
+    /// The URL of a PostgreSQL store cannot be understood.
+    #[error("{0}")]
+    Postgres(String),
+
+    /// This program was built without that kind of store.
+    #[error("this program was built without the {0} store")]
+    NotBuilt(&'static str),
 }
 
 // === impl StoreUrl ===
@@ -56,6 +70,13 @@ impl FromStr for StoreUrl {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(InvalidUrl::Parameter(rest.to_owned())),
             "embedded" => embedded(text, rest),
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => match text.parse() {
+                Ok(settings) => Ok(Self::Postgres(Box::new(settings))),
+                Err(wrong) => Err(InvalidUrl::Postgres(wrong.to_string())),
+            },
+            #[cfg(not(feature = "postgres"))]
+            "postgres" | "postgresql" => Err(InvalidUrl::NotBuilt("postgres")),
             _ => Err(InvalidUrl::Scheme(text.to_owned())),
         }
     }
@@ -85,6 +106,8 @@ impl fmt::Display for StoreUrl {
                 let parameters = if *sync { "" } else { "?durability=os" };
                 write!(f, "embedded:{}{parameters}", path.display())
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(settings) => settings.fmt(f),
         }
     }
 }
@@ -95,11 +118,20 @@ impl InvalidUrl {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Scheme(_) => "use memory: or embedded:PATH, for example embedded:./onceward-data",
+            Self::Scheme(_) => {
+                "use memory:, embedded:PATH or postgres://USER@HOST/DATABASE, \
+                 for example embedded:./onceward-data"
+            }
             Self::NoPath(_) => "name a folder, for example embedded:./onceward-data",
             Self::Parameter(_) => {
                 "an embedded store takes ?durability=disk (the default) or ?durability=os"
             }
+            Self::Postgres(_) => {
+                "write postgres://USER@HOST:PORT/DATABASE with schema, prefix, connections, \
+                 timeout (5s), migrate (on or off), failover (any or never), sslmode, \
+                 sslrootcert, sslcert or sslkey behind the question mark"
+            }
+            Self::NotBuilt(_) => "build it with the feature of that name",
         }
     }
 }
@@ -130,6 +162,18 @@ mod tests {
             InvalidUrl::Parameter(_)
         ));
         assert!(matches!(refused("memory:x"), InvalidUrl::Parameter(_)));
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn the_url_of_a_database_reads_back_without_its_password() {
+        let url: StoreUrl = "postgresql://a:secret@h:1/d?schema=s".parse().unwrap();
+        assert_eq!(url.to_string(), "postgresql://a@h:1/d?schema=s");
+        assert!(!format!("{url:?}").contains("secret"));
+        let wrong = "postgres://a:secret@h/d?x=1"
+            .parse::<StoreUrl>()
+            .unwrap_err();
+        assert!(matches!(wrong, InvalidUrl::Postgres(_)));
     }
 
     #[test]

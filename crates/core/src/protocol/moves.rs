@@ -5,14 +5,32 @@
 
 use std::time::Duration;
 
-use super::Arrival;
+use super::{Arrival, Step};
 use crate::bugs::{Bug, seeded};
+use crate::claim::Duty;
 use crate::record::{Lease, Note, Point};
 use crate::{Effect, Fence, Outcome, Reason, Record, State};
 
+/// Returns what to write for a step that claims, and what its holder does first.
+///
+/// `found` is the record that led to `step`, and is what the claim is written over.
+pub fn claim(
+    step: &Step,
+    found: Option<&Record>,
+    arrival: &Arrival,
+    fence: Fence,
+) -> (Record, Duty) {
+    match (step, found) {
+        (Step::TakeOver { .. }, Some(found)) => (found.taken_over(arrival, fence), Duty::Repeat),
+        (Step::Probe { .. }, Some(found)) => (found.taken_over(arrival, fence), Duty::Probe),
+        (_, Some(found)) => (found.claimed_over(arrival, fence), Duty::Execute),
+        (_, None) => (Record::claimed(arrival, fence), Duty::Execute),
+    }
+}
+
 impl Record {
     /// A first claim: the beginning of a generation.
-    pub(crate) fn claimed(arrival: &Arrival, fence: Fence) -> Self {
+    pub fn claimed(arrival: &Arrival, fence: Fence) -> Self {
         let policy = arrival.policy();
         Self {
             scope: arrival.slot().scope().clone(),
@@ -43,7 +61,7 @@ impl Record {
     }
 
     /// A first claim over an expired or open record. What operators did to an open one stays.
-    pub(crate) fn claimed_over(&self, arrival: &Arrival, fence: Fence) -> Self {
+    pub fn claimed_over(&self, arrival: &Arrival, fence: Fence) -> Self {
         let audit = match self.state {
             State::Open => self.audit.clone(),
             State::Claimed(_) | State::Completed(_) | State::Unknown(_) => Vec::new(),
@@ -55,7 +73,7 @@ impl Record {
     }
 
     /// A claim over a silent holder: another attempt of the same generation.
-    pub(crate) fn taken_over(&self, arrival: &Arrival, fence: Fence) -> Self {
+    pub fn taken_over(&self, arrival: &Arrival, fence: Fence) -> Self {
         Self {
             effect: self.effect.stricter(arrival.policy().effect),
             generation: self.generation,
@@ -70,12 +88,12 @@ impl Record {
     }
 
     /// The same claim, with its lease starting anew.
-    pub(crate) fn renewed(&self, fence: Fence) -> Self {
+    pub fn renewed(&self, fence: Fence) -> Self {
         self.then(self.state.clone(), fence)
     }
 
     /// The same claim, with a recovery point.
-    pub(crate) fn reached(&self, point: Point, fence: Fence) -> Self {
+    pub fn reached(&self, point: Point, fence: Fence) -> Self {
         Self {
             point: Some(Box::new(point)),
             ..self.then(self.state.clone(), fence)
@@ -83,7 +101,7 @@ impl Record {
     }
 
     /// The work is done.
-    pub(crate) fn completed(&self, outcome: Outcome, retention: Duration, fence: Fence) -> Self {
+    pub fn completed(&self, outcome: Outcome, retention: Duration, fence: Fence) -> Self {
         Self {
             retention,
             // A finished record is never taken over, so its point would only take up room.

@@ -1,0 +1,326 @@
+//! Sessions: the caller's own transaction, whichever driver it is of.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
+use onceward::BoxError;
+use tokio::sync::OnceCell;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Transaction};
+
+use super::statements::{Sql, Statement};
+
+/// A transaction that the caller has begun, and will commit or roll back.
+///
+/// A reference to a transaction or client of tokio-postgres, to a [`Connection`], or (with the
+/// feature `sqlx`) a mutable one to a connection or transaction of sqlx. A client on which no
+/// `BEGIN` was sent is no transaction: each statement would stand alone.
+pub trait Session: Calls {}
+
+impl<S: Calls> Session for S {}
+
+/// Asks the database. Not nameable elsewhere, so that drivers are added here alone.
+pub trait Calls: Send {
+    /// Sends `calls`, in one go where the driver can, and returns the row of each.
+    #[doc(hidden)]
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers>;
+}
+
+/// The rows of some calls, in their order.
+pub(super) type Answers = Result<Vec<Option<Cells>>, Fault>;
+
+/// One statement with its values.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub(super) statement: &'a Statement,
+    pub(super) values: &'a [Value<'a>],
+}
+
+/// A value of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    /// A number.
+    Int(i64),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A text.
+    Text(&'a str),
+}
+
+/// The columns that every statement answers with.
+#[derive(Debug)]
+pub struct Cells {
+    pub(super) yes: bool,
+    pub(in super::super) number: i64,
+    pub(super) written: Option<i64>,
+    pub(super) record: Option<Bytes>,
+}
+
+/// Why the database did not do as asked.
+#[derive(Debug)]
+pub enum Fault {
+    /// Another transaction came in between: roll back and begin again.
+    Conflict(BoxError),
+    /// The row that a write counted on is not as it was, or there is one where none was.
+    Missed(BoxError),
+    /// The line broke, or the server went away.
+    Gone(BoxError),
+    /// Anything else.
+    Refused(BoxError),
+}
+
+/// A connection of tokio-postgres that keeps the statements prepared on it.
+///
+/// A plain `Client` works as well, but has its statements planned anew each time, which takes
+/// about as long again as executing them.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    prepared: Prepared,
+}
+
+/// A transaction on a [`Connection`]: what [`Connection::transaction`] returns.
+pub struct PreparedTransaction<'a> {
+    inner: Transaction<'a>,
+    prepared: &'a Prepared,
+}
+
+/// The statements of one connection, each prepared when it is first used.
+#[derive(Default)]
+pub(super) struct Prepared([OnceCell<tokio_postgres::Statement>; Sql::COUNT]);
+
+// === impl Connection ===
+
+impl Connection {
+    /// Returns `client` with room for its statements. The other half of the connection has to be
+    /// driven as always.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            prepared: Prepared::default(),
+        }
+    }
+
+    /// Begins a transaction.
+    pub async fn transaction(&mut self) -> Result<PreparedTransaction<'_>, tokio_postgres::Error> {
+        Ok(PreparedTransaction {
+            inner: self.client.transaction().await?,
+            prepared: &self.prepared,
+        })
+    }
+
+    /// Prepares what is not prepared yet.
+    pub(super) async fn prepare(&self, statements: &[&Statement]) -> Result<(), Fault> {
+        for statement in statements {
+            self.prepared.get(&self.client, statement).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Connection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+// === impl PreparedTransaction ===
+
+impl<'a> PreparedTransaction<'a> {
+    /// Commits the transaction.
+    pub async fn commit(self) -> Result<(), tokio_postgres::Error> {
+        self.inner.commit().await
+    }
+
+    /// Rolls the transaction back, as dropping it does.
+    pub async fn rollback(self) -> Result<(), tokio_postgres::Error> {
+        self.inner.rollback().await
+    }
+}
+
+impl<'a> Deref for PreparedTransaction<'a> {
+    type Target = Transaction<'a>;
+
+    fn deref(&self) -> &Transaction<'a> {
+        &self.inner
+    }
+}
+
+impl<'a> DerefMut for PreparedTransaction<'a> {
+    fn deref_mut(&mut self) -> &mut Transaction<'a> {
+        &mut self.inner
+    }
+}
+
+impl fmt::Debug for PreparedTransaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedTransaction")
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    async fn get(
+        &self,
+        client: &Client,
+        statement: &Statement,
+    ) -> Result<&tokio_postgres::Statement, Fault> {
+        let cell = &self.0[statement.at];
+        let prepare = || client.prepare(&statement.text);
+        cell.get_or_try_init(prepare).await.map_err(Fault::from)
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.iter().filter(|cell| cell.initialized()).count();
+        write!(f, "Prepared({count})")
+    }
+}
+
+// === impl Calls ===
+
+impl<C: Calls + ?Sized> Calls for &mut C {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        (**self).calls(calls)
+    }
+}
+
+impl Calls for &Client {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        send(self, None, calls).boxed()
+    }
+}
+
+impl Calls for &Transaction<'_> {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        send(self.client(), None, calls).boxed()
+    }
+}
+
+impl Calls for &Connection {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        send(&self.client, Some(&self.prepared), calls).boxed()
+    }
+}
+
+impl Calls for &PreparedTransaction<'_> {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        send(self.inner.client(), Some(self.prepared), calls).boxed()
+    }
+}
+
+/// Sends all calls before it waits for the first answer: one round trip for all of them.
+async fn send(client: &Client, prepared: Option<&Prepared>, calls: &[Call<'_>]) -> Answers {
+    // Before any of them: what is prepared in between would change their order.
+    if let Some(prepared) = prepared {
+        for call in calls {
+            prepared.get(client, call.statement).await?;
+        }
+    }
+    // Polled in order, and each is on its way once it was polled.
+    let sent = calls.iter().map(|call| one(client, prepared, call));
+    join_all(sent).await.into_iter().collect()
+}
+
+async fn one(
+    client: &Client,
+    prepared: Option<&Prepared>,
+    call: &Call<'_>,
+) -> Result<Option<Cells>, Fault> {
+    let row = match prepared {
+        Some(prepared) => {
+            let statement = prepared.get(client, call.statement).await?;
+            let values = call.values.iter().map(|value| value as &(dyn ToSql + Sync));
+            client
+                .query_opt(statement, &values.collect::<Vec<_>>())
+                .await?
+        }
+        None => {
+            let values = call.values.iter();
+            let values = values.map(|value| (value as &(dyn ToSql + Sync), value.kind()));
+            let typed = values.collect::<Vec<_>>();
+            client.query_typed_opt(&call.statement.text, &typed).await?
+        }
+    };
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Cells {
+        yes: row.try_get(0)?,
+        number: row.try_get(1)?,
+        written: row.try_get(2)?,
+        record: row
+            .try_get::<_, Option<&[u8]>>(3)?
+            .map(Bytes::copy_from_slice),
+    }))
+}
+
+// === impl Value ===
+
+impl Value<'_> {
+    fn kind(&self) -> Type {
+        match self {
+            Self::Int(_) => Type::INT8,
+            Self::Bytes(_) => Type::BYTEA,
+            Self::Text(_) => Type::TEXT,
+        }
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, BoxError> {
+        match self {
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Bytes(bytes) => bytes.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+// === impl Fault ===
+
+impl Fault {
+    /// Sorts an error by its SQLSTATE; one without any never came from the server.
+    pub(super) fn of(code: Option<&str>, error: BoxError) -> Self {
+        let among = |states: [SqlState; 2]| states.iter().any(|it| Some(it.code()) == code);
+        let conflicts = [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+        ];
+        let missed = [SqlState::UNIQUE_VIOLATION, SqlState::DIVISION_BY_ZERO];
+        match code {
+            None => Self::Gone(error),
+            Some(_) if among(conflicts) => Self::Conflict(error),
+            Some(_) if among(missed) => Self::Missed(error),
+            // The connection failed, or an operator or a shutdown cut in.
+            Some(code) if code.starts_with("08") || code.starts_with("57P") => Self::Gone(error),
+            Some(_) => Self::Refused(error),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let code = error.code().map(|code| code.code().to_owned());
+        Self::of(code.as_deref(), error.into())
+    }
+}

@@ -1,0 +1,300 @@
+//! Sources: where transactions come from, so that nobody keeps one while waiting.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join};
+use onceward::BoxError;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use super::super::{Settings, tls};
+use super::session::{Answers, Call, Calls, Cells, Connection, Fault};
+
+/// Where [`Transactional::run`](super::Transactional::run) gets its transactions from: a
+/// [`Checkout`], or (with the feature `sqlx`) a `sqlx::PgPool`.
+pub trait Source: Send + Sync {
+    /// A connection with an open transaction.
+    type Open: Open;
+
+    /// Takes a connection, begins a transaction, and sends `calls` in it.
+    #[doc(hidden)]
+    fn open<'a>(&'a self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Opened<Self::Open>>;
+}
+
+/// A transaction that was begun, with the answers to its first calls.
+pub(super) type Opened<O> = Result<(O, Vec<Option<Cells>>), Fault>;
+
+/// A connection with an open transaction. Dropping it rolls back.
+pub trait Open: Calls {
+    /// What the work's own statements go to.
+    type Target;
+
+    #[doc(hidden)]
+    fn target(&self) -> &Self::Target;
+
+    /// Sends `call` and commits, both in one go where that is safe.
+    #[doc(hidden)]
+    fn finish<'a>(self, call: Call<'a>) -> BoxFuture<'a, Finished>
+    where
+        Self: 'a;
+}
+
+/// What a transaction that was to be committed came to.
+pub(super) type Finished = Result<Vec<Option<Cells>>, Unfinished>;
+
+/// Why a transaction was not committed, as far as is known.
+#[derive(Debug)]
+pub enum Unfinished {
+    /// It was not.
+    No(Fault),
+    /// Nobody can tell: the line broke after the commit was sent.
+    InDoubt(BoxError),
+}
+
+/// A pool of tokio-postgres.
+///
+/// What it gives out has to go back when it is dropped. A pool of another crate, such as deadpool
+/// or bb8, makes its connections with [`Connection::new`] and gives them out here.
+pub trait Checkout: Send + Sync {
+    /// What is given out.
+    type Given: Deref<Target = Connection> + Send + Sync + 'static;
+
+    /// Takes a connection, or says why there is none.
+    fn checkout(&self) -> impl Future<Output = Result<Self::Given, BoxError>> + Send;
+}
+
+/// A small pool of connections to the store's own database.
+///
+/// Connections are made when they are needed, up to a limit; whoever finds all of them taken
+/// waits for one, as long as the settings' timeout says.
+///
+/// Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Connections(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// Connects as the settings say, and returns the client with what has to be driven.
+pub(in super::super) async fn connect(
+    settings: &Settings,
+) -> Result<(Client, impl Future<Output = ()> + Send + use<>), BoxError> {
+    let config = settings.config();
+    let (client, connection) = config.connect(tls::connector(settings)?).await?;
+    let driver = connection.map(|ended| {
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended");
+        }
+    });
+    Ok((client, driver))
+}
+
+/// A connection of a pool, which it goes back to when dropped.
+#[derive(Debug)]
+pub struct Lent {
+    pool: Connections,
+    connection: Option<Connection>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A connection of tokio-postgres with an open transaction.
+#[derive(Debug)]
+pub struct OpenOn<C: Deref<Target = Connection>> {
+    connection: C,
+    /// Whether the transaction has yet to be ended.
+    open: bool,
+}
+
+// === impl Source ===
+
+impl<C: Checkout> Source for C {
+    type Open = OpenOn<C::Given>;
+
+    fn open<'a>(&'a self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Opened<Self::Open>> {
+        Box::pin(async move {
+            let connection = self.checkout().await.map_err(Fault::Gone)?;
+            let statements: Vec<_> = calls.iter().map(|call| call.statement).collect();
+            connection.prepare(&statements).await?;
+            let opened = OpenOn {
+                connection,
+                open: true,
+            };
+            let mut session = &*opened.connection;
+            // One round trip for all of it, in this order.
+            let begin = opened.connection.batch_execute("BEGIN");
+            let (began, rows) = join(begin, session.calls(calls)).await;
+            began?;
+            let rows = rows?;
+            Ok((opened, rows))
+        })
+    }
+}
+
+// === impl Unfinished ===
+
+impl Unfinished {
+    /// What a commit's error tells: a constraint that is checked only then is the work's own.
+    pub(super) fn at_commit(fault: Fault) -> Self {
+        match fault {
+            Fault::Gone(error) => Self::InDoubt(error),
+            Fault::Missed(error) => Self::No(Fault::Refused(error)),
+            fault @ (Fault::Conflict(_) | Fault::Refused(_)) => Self::No(fault),
+        }
+    }
+}
+
+// === impl OpenOn ===
+
+impl<C: Deref<Target = Connection>> OpenOn<C> {
+    /// There is nothing to roll back any more.
+    fn ended(&mut self) {
+        self.open = false;
+    }
+}
+
+impl<C: Deref<Target = Connection> + Send + Sync> Calls for OpenOn<C> {
+    fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
+        async move { (&*self.connection).calls(calls).await }.boxed()
+    }
+}
+
+impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
+    type Target = Client;
+
+    fn target(&self) -> &Client {
+        &self.connection
+    }
+
+    fn finish<'a>(mut self, call: Call<'a>) -> BoxFuture<'a, Finished>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            let connection = &*self.connection;
+            let prepared = connection.prepare(&[call.statement]).await;
+            prepared.map_err(Unfinished::No)?;
+            let calls = [call];
+            let mut session = connection;
+            // The write breaks the transaction where it cannot be made, and then the commit
+            // behind it is a rollback: nobody has to look in between.
+            let commit = connection.batch_execute("COMMIT");
+            let (rows, committed) = join(session.calls(&calls), commit).await;
+            self.ended();
+            match (rows, committed) {
+                // Both were sent, so the commit may have been done.
+                (Err(Fault::Gone(error)), _) => Err(Unfinished::InDoubt(error)),
+                (Err(fault), _) => Err(Unfinished::No(fault)),
+                (Ok(_), Err(error)) => Err(Unfinished::at_commit(error.into())),
+                (Ok(rows), Ok(())) => Ok(rows),
+            }
+        })
+    }
+}
+
+impl<C: Deref<Target = Connection>> Drop for OpenOn<C> {
+    /// Sends the rollback and does not wait for its answer: whatever is sent on the connection
+    /// next comes after it.
+    fn drop(&mut self) {
+        if self.open {
+            let _ = self.connection.batch_execute("ROLLBACK").now_or_never();
+        }
+    }
+}
+
+// === impl Connections ===
+
+impl Connections {
+    /// Returns a pool of at most `limit` connections to the database of `settings`, none of
+    /// which is made yet.
+    pub fn new(settings: &Settings, limit: usize) -> Self {
+        Self(Arc::new(Shared {
+            settings: settings.clone(),
+            permits: Arc::new(Semaphore::new(limit.max(1))),
+            idle: Mutex::default(),
+        }))
+    }
+
+    /// Takes a connection, or makes one. It goes back when it is dropped.
+    ///
+    /// Needs a tokio runtime, on which the connection is driven.
+    pub async fn get(&self) -> Result<Lent, BoxError> {
+        let permit = self.0.permits.clone().acquire_owned();
+        let permit = timeout(self.0.settings.timeout(), permit).await;
+        let permit = permit.map_err(|_| "every connection of the pool is taken")??;
+        let connection = match self.idle() {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        Ok(Lent {
+            pool: self.clone(),
+            connection: Some(connection),
+            _permit: permit,
+        })
+    }
+
+    fn idle(&self) -> Option<Connection> {
+        let mut idle = self.0.idle.lock();
+        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.is_closed())
+    }
+
+    async fn connect(&self) -> Result<Connection, BoxError> {
+        let (client, driver) = connect(&self.0.settings).await?;
+        // Ends when its client is dropped.
+        tokio::spawn(driver);
+        Ok(Connection::new(client))
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("settings", &self.0.settings)
+            .field("free", &self.0.permits.available_permits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Checkout for Connections {
+    type Given = Lent;
+
+    async fn checkout(&self) -> Result<Lent, BoxError> {
+        self.get().await
+    }
+}
+
+// === impl Lent ===
+
+impl Deref for Lent {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        let connection = self.connection.as_ref();
+        connection.expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Connection {
+        let connection = self.connection.as_mut();
+        connection.expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && !connection.is_closed()
+        {
+            self.pool.0.idle.lock().push(connection);
+        }
+    }
+}
