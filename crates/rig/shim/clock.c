@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,4 +30,24 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
         now->tv_sec += offset();
     return result;
+}
+
+/* PostgreSQL looks at the wall clock in this older way. */
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec fine;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &fine) != 0)
+        return -1;
+    now->tv_sec = fine.tv_sec;
+    now->tv_usec = fine.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *seconds) {
+    struct timespec fine;
+    if (clock_gettime(CLOCK_REALTIME, &fine) != 0)
+        return (time_t)-1;
+    if (seconds)
+        *seconds = fine.tv_sec;
+    return fine.tv_sec;
 }

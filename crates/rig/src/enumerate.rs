@@ -109,6 +109,12 @@ pub trait Stores {
 
     /// Whether the store answers from another thread, so that time must wait for it.
     fn is_threaded(&self) -> bool;
+
+    /// How far the ideas that two processes have of the store's time may be apart: as long as an
+    /// answer took. `None` where answers take no time.
+    fn reckoning(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Runs each of `scenarios` with every single fault.
@@ -206,6 +212,8 @@ pub fn trial(stores: &dyn Stores, scenario: &Scenario, plan: &Plan, number: u64)
     });
     let calm = scenario.keys.iter().all(|(_, end)| *end == End::Answered);
     history.expectations.fault_free = plan.is_none() && calm;
+    let reckoning = stores.reckoning();
+    history.expectations.reckoning_ns = reckoning.map(|span| span.as_nanos() as u64);
     let answered = retried.as_ref().is_ok_and(|got| {
         let mut ends = scenario.keys.iter().zip(got);
         ends.all(|((_, end), got)| *got || *end == End::Unknown)

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use onceward::testing::ManualClock;
 use onceward::{
     Answer, Arrival, Claim, Done, Effect, Engine, Error, Fingerprint, Key, OnBusy, Policy,
@@ -19,15 +20,18 @@ mod recorder;
 mod service;
 
 pub use record::RecordedStore;
-pub use recorder::Recorder;
-pub(crate) use recorder::{Asked, Passing};
+pub(crate) use recorder::Asked;
+pub use recorder::{Passing, Recorder};
 pub use service::Service;
 
 /// A store, some engines, a service, and everything that was seen of them.
+///
+/// Its time is moved by hand, unless it is on a store whose server has a clock of its own: a
+/// `Lab<SystemClock>` lives in real time.
 #[derive(Debug)]
-pub struct Lab {
+pub struct Lab<C = ManualClock> {
     /// The clock of the store and of every engine.
-    pub clock: Arc<ManualClock>,
+    pub clock: Arc<C>,
     /// The service behind, which really counts.
     pub service: Arc<Service>,
     /// The rules of the work.
@@ -36,6 +40,9 @@ pub struct Lab {
     store: Arc<dyn Store>,
     tenant: String,
 }
+
+/// How many slots are read at once in the end.
+const READS: usize = 64;
 
 // === impl Lab ===
 
@@ -55,14 +62,37 @@ impl Lab {
         (effect, service): (Effect, Effect),
         tenant: &str,
     ) -> Arc<Self> {
+        let policy = Policy::default()
+            .effect(effect)
+            .lease(Self::LEASE)
+            .retention(Self::RETENTION)
+            .on_busy(OnBusy::Wait(Duration::from_secs(10)));
+        Self::under(policy, (store, clock), service, tenant)
+    }
+
+    /// The payload that every caller sends, unless it cheats.
+    pub fn payload() -> Fingerprint {
+        Fingerprint::of(b"100")
+    }
+
+    /// Lets every lease lapse that is not renewed meanwhile.
+    pub fn lapse(&self) {
+        self.clock.advance(Self::LEASE + Duration::from_millis(1));
+    }
+}
+
+impl<C: Passing> Lab<C> {
+    /// Returns a lab under rules of its own, with a service behind of the class `service`.
+    pub fn under(
+        policy: Policy,
+        (store, clock): (Arc<dyn Store>, Arc<C>),
+        service: Effect,
+        tenant: &str,
+    ) -> Arc<Self> {
         let recorder = Arc::new(Recorder::new(clock.clone()));
         Arc::new(Self {
             service: Arc::new(Service::new(recorder.clone(), service)),
-            policy: Policy::default()
-                .effect(effect)
-                .lease(Self::LEASE)
-                .retention(Self::RETENTION)
-                .on_busy(OnBusy::Wait(Duration::from_secs(10))),
+            policy,
             tenant: tenant.to_owned(),
             clock,
             recorder,
@@ -72,8 +102,12 @@ impl Lab {
 
     /// Returns the store as process `number` sees it, with everything written down.
     pub fn recorded(&self, number: u32) -> Arc<dyn Store> {
-        let recorder = self.recorder.clone();
-        Arc::new(RecordedStore::new(self.store.clone(), recorder, number))
+        self.record(self.store.clone(), number)
+    }
+
+    /// Returns `store`, another way to the records of this lab, as process `number` sees it.
+    pub fn record(&self, store: Arc<dyn Store>, number: u32) -> Arc<dyn Store> {
+        Arc::new(RecordedStore::new(store, self.recorder.clone(), number))
     }
 
     /// Returns an engine of a process of its own on `store`.
@@ -90,21 +124,16 @@ impl Lab {
         Slot::new(Scope::new(&self.tenant, "pay"), key)
     }
 
-    /// The payload that every caller sends, unless it cheats.
-    pub fn payload() -> Fingerprint {
-        Fingerprint::of(b"100")
-    }
-
     /// Pays once under `key`, as a caller of [`Engine::run`] does.
     pub async fn pay(&self, engine: &Engine, key: &str) -> Result<Answer, RunError> {
         let asked = self.recorder.now();
         let slot = self.slot(key);
         let service = self.service.clone();
         let id = engine.id_of(&slot).await?;
-        let payload = self.sealed(engine, id, &Self::payload()).await?;
+        let payload = self.sealed(engine, id, &Lab::payload()).await?;
         let brought = payload.clone();
         let answer = engine
-            .run(&slot, Self::payload(), move |attempt| async move {
+            .run(&slot, Lab::payload(), move |attempt| async move {
                 let receipt = service.charge(id, attempt.fence(), Some(brought));
                 receipt.map_or_else(Done::unknown, Done::outcome)
             })
@@ -137,7 +166,7 @@ impl Lab {
 
     /// Begins under `key`, and returns the claim if there is one.
     pub async fn claim(&self, engine: &Engine, key: &str) -> Option<Claim> {
-        match self.begin(engine, key, Self::payload()).await {
+        match self.begin(engine, key, Lab::payload()).await {
             Some(Verdict::Execute(claim)) => Some(claim),
             _ => None,
         }
@@ -161,25 +190,19 @@ impl Lab {
         self.service.charge(claim.id(), claim.fence(), payload).ok()
     }
 
-    /// Lets every lease lapse that is not renewed meanwhile.
-    pub fn lapse(&self) {
-        self.clock.advance(Self::LEASE + Duration::from_millis(1));
-    }
-
     /// Reads every slot that was touched, and returns everything that is known.
     pub async fn history(&self) -> History {
         let mut history = self.recorder.history();
-        for id in self.recorder.slots() {
-            let reply = self
-                .store
-                .get(id)
-                .await
-                .expect("the store answers after the run");
+        let slots = self.recorder.slots();
+        let reads = stream::iter(slots.clone()).map(|id| self.store.get(id));
+        let replies: Vec<_> = reads.buffered(READS).collect().await;
+        for (id, reply) in slots.into_iter().zip(replies) {
+            let reply = reply.expect("the store answers after the run");
             let read = self.recorder.last_read(&self.tenant, id, &reply);
             history.finals.push(read);
         }
         history.expectations = history::Expectations {
-            retention_ns: Some(Self::RETENTION.as_nanos() as u64),
+            retention_ns: Some(self.policy.retention.as_nanos() as u64),
             slack_ns: 1_000_000,
             ..history::Expectations::default()
         };

@@ -9,6 +9,7 @@
 //! - `bank`, with the feature `bugbank`, makes mistakes on purpose and sees each of them caught;
 //! - [`fuzz`] holds readers of untrusted bytes, and orders of operations, against what must hold;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
+//! - [`postgres`] starts real database servers, and kills, pauses, clones and cuts them off;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
 #[cfg(feature = "bugbank")]
@@ -20,5 +21,6 @@ pub mod gateway;
 pub mod history;
 pub mod lab;
 pub mod model;
+pub mod postgres;
 pub mod sim;
 pub mod tally;

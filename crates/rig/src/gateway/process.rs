@@ -11,10 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use super::DEADLINE;
+use crate::postgres::{Scratch, scratch};
 
 mod limits;
 mod shims;
@@ -28,6 +29,8 @@ pub struct Launch {
     folder: Arc<TempDir>,
     arguments: BTreeMap<&'static str, String>,
     variables: BTreeMap<String, String>,
+    /// The database that its records are in, once it was started, if they are in one.
+    database: Option<Arc<OnceCell<(String, Scratch)>>>,
 }
 
 /// A running gateway. It is killed when it is dropped.
@@ -83,6 +86,7 @@ impl Launch {
             folder: Arc::new(folder),
             arguments,
             variables: BTreeMap::new(),
+            database: None,
         }
     }
 
@@ -112,6 +116,13 @@ impl Launch {
         self.argument("--store", "memory:")
     }
 
+    /// Keeps records in a schema of PostgreSQL, which is made at the first start. Clones share it.
+    #[must_use]
+    pub fn in_postgres(mut self) -> Self {
+        self.database = Some(Arc::default());
+        self
+    }
+
     /// Writes a file into its folder and starts it with that as its configuration.
     #[must_use]
     pub fn config(self, text: &str) -> Self {
@@ -136,6 +147,11 @@ impl Launch {
     /// Its folder, which lasts as long as anything started from it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The store that it keeps its records in.
+    pub fn store(&self) -> &str {
+        self.arguments.get("--store").map_or("", String::as_str)
     }
 
     /// Writes a file into its folder.
@@ -166,7 +182,8 @@ impl Launch {
     /// # Panics
     ///
     /// Panics if it does neither.
-    pub async fn try_start(self) -> Result<Gateway, Ended> {
+    pub async fn try_start(mut self) -> Result<Gateway, Ended> {
+        self.find_database().await;
         let (mut child, log) = self.spawn();
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let pid = id.and_then(Pid::from_raw).expect("it was not waited for");
@@ -190,9 +207,18 @@ impl Launch {
     /// # Panics
     ///
     /// Panics if it does not end.
-    pub async fn fail(self) -> Ended {
+    pub async fn fail(mut self) -> Ended {
+        self.find_database().await;
         let (mut child, log) = self.spawn();
         ended(&mut child, &log).await
+    }
+
+    /// Names the database as its store, if its records are in one.
+    async fn find_database(&mut self) {
+        if let Some(database) = &self.database {
+            let (url, _) = database.get_or_init(scratch).await;
+            self.arguments.insert("--store", url.clone());
+        }
     }
 
     fn spawn(&self) -> (Child, Arc<Log>) {

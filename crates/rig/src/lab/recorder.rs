@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onceward::clock::Clock;
+use onceward::clock::{Clock, SystemClock};
 use onceward::store::Reply;
 use onceward::testing::ManualClock;
 use onceward::{Fence, Outcome, Record, RunError, Seal, SlotId, Verdict};
@@ -46,7 +46,7 @@ struct Named {
 }
 
 /// A clock that a store call may move on by a moment, so that no two of them happen at once.
-pub(crate) trait Passing: Clock {
+pub trait Passing: Clock {
     /// Lets time pass.
     fn pass(&self, span: Duration);
 }
@@ -260,6 +260,13 @@ impl Passing for ManualClock {
     fn pass(&self, span: Duration) {
         self.advance(span);
     }
+}
+
+// === impl SystemClock ===
+
+/// Real time passes by itself, and looks at it are told apart by their ticks.
+impl Passing for SystemClock {
+    fn pass(&self, _: Duration) {}
 }
 
 /// A history of these events, in the order of time.

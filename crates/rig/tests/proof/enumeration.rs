@@ -130,7 +130,7 @@ fn judge_several(proof: &str, all: &Enumeration, how: &str) {
     assert_eq!(all.missed, 0, "every planned fault strikes");
 }
 
-fn judge(proof: &str, all: &Enumeration) {
+pub(crate) fn judge(proof: &str, all: &Enumeration) {
     assert!(SCENARIOS.len() >= 28 && Mode::ALL.len() == 7);
     let note = format!(
         "{} scenarios, 7 modes, every await; {} of {} trials end as without a fault, {} faults missed",

@@ -9,5 +9,6 @@ mod enumeration;
 mod exhaustion;
 mod kill;
 mod model;
+mod postgres;
 mod simulation;
 mod victim;

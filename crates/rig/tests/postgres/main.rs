@@ -1,0 +1,16 @@
+//! The PostgreSQL store, on real servers.
+//!
+//! `ONCEWARD_TEST_POSTGRES` may name a server for those tests that leave it whole; without it each
+//! process starts one of its own. Tests that kill servers start their own in any case.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod across;
+mod conformance;
+mod network;
+mod opening;
+mod servers;
+mod shared;
+mod store;
+mod transaction;
+mod versions;
