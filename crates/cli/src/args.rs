@@ -7,7 +7,10 @@
 use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
+use onceward_gateway::config::{holds_password, without_password};
 use onceward_gateway::units::Invalid;
 
 use crate::{
@@ -40,6 +43,8 @@ pub(crate) enum Command {
     Resolve(resolve::Args),
     Release(release::Args),
     Sweep(sweep::Args),
+    #[cfg(feature = "postgres")]
+    Migrate(crate::migrate::Args),
     Repair(repair::Args),
     Plan(plan::Args),
     Config(config::Args),
@@ -47,8 +52,44 @@ pub(crate) enum Command {
 
 const EXIT_STATUS: &str = "Exit status: 0 done, 1 no, 2 failed.";
 
+/// Reads the command line, and does what it says.
+pub(crate) fn run(console: &Console) -> Result<Exit, Failure> {
+    let read = Cli::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
+    match read {
+        Ok((cli, matches)) => {
+            refuse_password(&matches)?;
+            cli.command.run(console)
+        }
+        Err(refusal) => refuse(refusal, console),
+    }
+}
+
+/// Refuses a password on the command line, where every user of the machine can read it.
+fn refuse_password(matches: &ArgMatches) -> Result<(), Failure> {
+    let Some((_, command)) = matches.subcommand() else {
+        return Ok(());
+    };
+    let is_typed = command.try_contains_id(STORE).is_ok()
+        && command.value_source(STORE) == Some(ValueSource::CommandLine);
+    let typed = is_typed.then(|| command.get_raw(STORE)).flatten();
+    let mut texts = typed.into_iter().flatten().filter_map(|raw| raw.to_str());
+    match texts.any(holds_password) {
+        true => Err(Failure::new(
+            "--store holds a password, which every user of this machine could read",
+            "set PGPASSWORD, or give the whole URL in ONCEWARD_STORE",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The option that names a store, in all commands that have one.
+const STORE: &str = "store";
+
 /// Says what is wrong with a command line, or prints the help or version that it asks for.
-pub(crate) fn refuse(refusal: clap::Error, console: &Console) -> Result<Exit, Failure> {
+fn refuse(refusal: clap::Error, console: &Console) -> Result<Exit, Failure> {
     if !refusal.use_stderr() {
         return console.help(&refusal).map(|()| Exit::Done);
     }
@@ -69,7 +110,7 @@ fn invalid_value(refusal: &clap::Error) -> Option<Failure> {
         .split(' ')
         .next()
         .unwrap_or_default();
-    let value = context(ContextKind::InvalidValue);
+    let value = without_password(context(ContextKind::InvalidValue));
     Some(Failure::new(
         format!("{option} {value:?} {invalid}"),
         invalid.hint(),
@@ -90,6 +131,8 @@ impl Command {
             Self::Resolve(args) => args.run(console),
             Self::Release(args) => args.run(console),
             Self::Sweep(args) => args.run(console),
+            #[cfg(feature = "postgres")]
+            Self::Migrate(args) => args.run(console),
             Self::Repair(args) => args.run(console),
             Self::Plan(args) => args.run(console),
             Self::Config(args) => args.run(console),
@@ -99,9 +142,9 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::Parser as _;
 
-    use super::Cli;
+    use super::*;
 
     /// Returns the commands that a help text shows, one per item.
     fn examples(help: &str) -> Vec<String> {
@@ -144,13 +187,47 @@ mod tests {
 
     #[test]
     fn runbook_gives_commands_that_mean_something() {
-        let runbook = include_str!("../../../docs/operations.md");
-        let commands = examples(runbook);
-        assert!(commands.len() > 10, "{commands:?}");
+        let runbooks = [
+            include_str!("../../../docs/operations.md"),
+            include_str!("../../../docs/postgres.md"),
+        ];
+        let commands: Vec<_> = runbooks.iter().flat_map(|text| examples(text)).collect();
+        assert!(commands.len() > 15, "{commands:?}");
         for command in commands {
             let parsed = Cli::try_parse_from(words(&command));
             assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
         }
+    }
+
+    #[test]
+    fn passwords_are_refused_wherever_a_store_is_named() {
+        const URL: &str = "postgres://ann:s3cret@127.0.0.1/app";
+        let mut named = 0;
+        for command in Cli::command().get_subcommands() {
+            let has_store = command
+                .get_arguments()
+                .any(|option| option.get_id() == STORE);
+            let takes_url = command.get_arguments().any(|option| {
+                let names = option.get_value_names().unwrap_or_default();
+                option.get_long() == Some(STORE) && names.iter().any(|name| *name == "URL")
+            });
+            assert_eq!(has_store, takes_url, "{}", command.get_name());
+            named += usize::from(has_store);
+        }
+        assert!(named > 5, "{named}");
+        let line = ["onceward", "list", "--store", URL];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        let refused = format!("{:?}", refuse_password(&matches).unwrap_err());
+        assert!(refused.contains("ONCEWARD_STORE"), "{refused}");
+        assert!(!refused.contains("s3cret"), "{refused}");
+        let line = [
+            "onceward",
+            "list",
+            "--store",
+            "postgres://ann@127.0.0.1/app",
+        ];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        assert!(refuse_password(&matches).is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::{runtime, serve};
 
 mod checks;
+mod database;
 mod place;
 
 /// Check configuration, store, clocks, durability, ports, upstream and file limits

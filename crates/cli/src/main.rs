@@ -5,9 +5,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::{args::Cli, console::Console};
+use crate::console::Console;
 
 mod args;
 mod config;
@@ -19,6 +17,8 @@ mod figures;
 mod inspect;
 mod limits;
 mod list;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod plan;
 mod prefix;
 mod release;
@@ -43,11 +43,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let console = Console;
-    let ended = match Cli::try_parse() {
-        Ok(cli) => cli.command.run(&console),
-        Err(refusal) => args::refuse(refusal, &console),
-    };
-    match ended {
+    match args::run(&console) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(&console),
     }

@@ -70,10 +70,11 @@ Examples:
   onceward serve --upstream http://127.0.0.1:3000
   onceward serve --config onceward.toml
   onceward serve --upstream http://127.0.0.1:3000 --store memory: --admin off
+  onceward serve --upstream http://127.0.0.1:3000 --store postgres://onceward@db.internal/app
 
 Environment: ONCEWARD_UPSTREAM, ONCEWARD_LISTEN, ONCEWARD_STORE, ONCEWARD_ADMIN and ONCEWARD_CONFIG \
 stand for the options; ONCEWARD_SECRET or ONCEWARD_SECRET_FILE hold the deployment's secret, if the \
-store is not to keep it; ONCEWARD_LOG says what is logged (info, warn, onceward=debug).";
+store is not to keep it; PGPASSWORD holds the password of a database; ONCEWARD_LOG says what is logged (info, warn, onceward=debug).";
 
 // === impl Args ===
 

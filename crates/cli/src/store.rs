@@ -1,9 +1,12 @@
 //! The store that operators' commands work on: named, found and opened, and never made.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{fs, io::ErrorKind, path::Path, sync::Arc};
 
-use onceward::{Engine, SlotId};
-use onceward_stores::StoreUrl;
+use onceward::{Engine, SlotId, Store};
+#[cfg(feature = "postgres")]
+use onceward_stores::postgres;
+use onceward_stores::{OpenError, StoreUrl};
+use tokio::task::spawn_blocking;
 
 use onceward_gateway::config::store_url;
 
@@ -16,8 +19,10 @@ pub(crate) struct Args {
     /// The store to work on
     ///
     /// `embedded:PATH` is a folder of this machine, which only one process can have open: stop
-    /// the service first. A store that was given its secret from outside needs it again: set
-    /// ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE to the name of a file that holds it.
+    /// the service first. `postgres://USER@HOST/DATABASE` is a database, in which this works beside
+    /// the service; its password is taken from PGPASSWORD. A store that was given its secret from
+    /// outside needs it again: set ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE to the name of a file
+    /// that holds it.
     #[arg(
         long,
         value_name = "URL",
@@ -39,7 +44,8 @@ impl Args {
         self.refuse_absent()?;
         let given = secret::given()?;
         let is_given = given.is_some();
-        let store = onceward_stores::open(&self.store)
+        let store = open_as_it_is(&self.store)
+            .await
             .map_err(|error| Failure::new(trouble::in_one_line(&error), error.hint()))?;
         let engine = Engine::builder(store);
         let engine = match given {
@@ -58,10 +64,22 @@ impl Args {
         self.refuse_absent()?;
         match &self.store {
             StoreUrl::Embedded { path, .. } => Ok(path),
-            // Not shown: a URL may hold a password.
             _ => Err(Failure::new(
-                "the store is not in a folder of this machine",
-                "name an embedded store, for example --store embedded:./onceward-data",
+                "only an embedded store can be repaired: what is in a database is the database's",
+                "restore the database from a backup, or repair an embedded store, for example \
+                 --store embedded:./onceward-data",
+            )),
+        }
+    }
+
+    /// Returns how to reach the database, if the store is in one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn database(&self) -> Result<&postgres::Settings, Failure> {
+        match &self.store {
+            StoreUrl::Postgres(settings) => Ok(settings),
+            other => Err(Failure::new(
+                format!("{other} has no tables: it brings itself up to date"),
+                "name a database, for example --store postgres://onceward@db.internal/app",
             )),
         }
     }
@@ -78,6 +96,27 @@ impl Args {
             _ => Ok(()),
         }
     }
+}
+
+/// Opens a store, away from the threads that tasks run in, and makes nothing in it: tables that are
+/// not there are refused.
+pub(crate) async fn open_as_it_is(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
+    let url = as_it_is(url.clone());
+    let opened = spawn_blocking(move || onceward_stores::open(&url)).await;
+    opened.expect("opening a store does not panic")
+}
+
+#[cfg(feature = "postgres")]
+fn as_it_is(url: StoreUrl) -> StoreUrl {
+    match url {
+        StoreUrl::Postgres(settings) => StoreUrl::Postgres(Box::new(settings.migrate(false))),
+        other => other,
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn as_it_is(url: StoreUrl) -> StoreUrl {
+    url
 }
 
 /// Whether anybody has used the store: the first to do so leaves the secret, or its check value.

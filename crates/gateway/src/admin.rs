@@ -14,10 +14,13 @@ use onceward::{Engine, SlotId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Config;
+
 /// What the admin listener tells about.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     pub(crate) engine: Engine,
+    pub(crate) config: Config,
     pub(crate) numbers: Option<PrometheusHandle>,
     pub(crate) closing: CancellationToken,
 }
@@ -43,10 +46,17 @@ impl Admin {
         }
         let look = self.engine.store().get(SlotId::RESERVED);
         match tokio::time::timeout(STORE_PATIENCE, look).await {
+            Ok(Ok(_)) if self.is_refused() => Err("strict = true, and the store can forget"),
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err("the store is unavailable"),
             Err(_) => Err("the store does not answer"),
         }
+    }
+
+    /// Whether the store is no longer what a strict gateway may start on.
+    fn is_refused(&self) -> bool {
+        let class = self.engine.store().durability();
+        self.config.refuses(class).is_some()
     }
 }
 
@@ -55,7 +65,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The process can take work: its store answers, and it is not shutting down.
+/// The process can take work: its store answers and keeps what it should, and it is not shutting
+/// down.
 async fn readyz(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     let store = admin.engine.store();
     let (status, why) = match admin.is_ready().await {

@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderName;
-use onceward::{Durability, Effect};
+use onceward::Durability;
 use onceward_http::{KeyNeed, Terms};
 use onceward_stores::StoreUrl;
 
-pub use self::parse::{admin_listen, listen, store_url, upstream_url};
+pub use self::parse::{admin_listen, listen, upstream_url};
 pub use self::problem::{Errors, Place, Problem};
+pub use self::store::{holds_password, store_url, without_password};
 pub use self::token::{Token, TokenError, TokenSource};
 use crate::identity;
 use crate::route::{Probe, Route};
+use crate::strict;
 
 mod check;
 mod fields;
@@ -24,6 +26,7 @@ mod parse;
 mod problem;
 mod reader;
 pub mod reference;
+mod store;
 mod terms;
 mod token;
 mod who;
@@ -47,6 +50,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Where records are kept.
     pub store: StoreUrl,
+    /// The file with the password of a database; see [`Config::store_with_password`].
+    pub password_file: Option<PathBuf>,
     /// The listener for operators.
     pub admin: Admin,
     /// Who callers are.
@@ -269,13 +274,11 @@ impl Config {
     /// Says why a store of this class is refused, if it is: a strict gateway does not promise
     /// what its store can forget.
     pub fn refuses(&self, durability: Durability) -> Option<String> {
-        if !self.strict || durability >= Durability::D2 {
+        if !self.strict || durability >= strict::CLASS_MIN {
             return None;
         }
-        let relies = |terms: &Terms| {
-            let covered = matches!(terms.policy.effect, Effect::Keyed | Effect::Transactional);
-            terms.key != KeyNeed::Off && !covered
-        };
+        let relies =
+            |terms: &Terms| terms.key != KeyNeed::Off && !strict::is_covered(terms.policy.effect);
         let route = self.routes.iter().find(|route| relies(&route.terms));
         let who = match route {
             Some(route) => format!("the route {:?}", route.pattern.to_string()),

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::gauge;
 use metrics_exporter_prometheus::PrometheusHandle;
 use onceward::clock::{Clock, SystemClock};
-use onceward::{Engine, Pace, Secret, Store, Sweeper};
-use onceward_stores::StoreUrl;
+use onceward::{Durability, Engine, Pace, Secret, Store, Sweeper};
 use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::identity::Identity;
 use crate::lanes::Lanes;
 use crate::net::TcpListener;
+use crate::open::{self, Opened};
 use crate::server::{self, Settings};
 use crate::stack::Stack;
 use crate::trouble::in_one_line;
@@ -28,6 +29,8 @@ use crate::trouble::in_one_line;
 pub struct Gateway {
     config: Config,
     engine: Engine,
+    /// What the class of the store follows from, where that was looked up.
+    reasons: Vec<String>,
     stack: Arc<Stack>,
     tls: Option<Arc<ServerConfig>>,
     admin: Option<TcpListener>,
@@ -104,18 +107,12 @@ impl Gateway {
                 "name a file that holds 16 printable characters or more",
             )
         })?;
-        let store = match given.store {
-            Some(store) => store,
-            None => open(&config.store)?,
+        let opened = match given.store {
+            Some(store) => Opened::from(store),
+            None => open::open(&config).await?,
         };
+        let store = open::hold_to(&config, opened.store)?;
         let engine = engine(store, clock.clone(), given.secret).await?;
-        if let Some(refusal) = config.refuses(engine.store().durability()) {
-            let hint = "use a store that survives, or set strict = false if you can live with it";
-            return Err(StartError {
-                what: refusal,
-                hint: hint.into(),
-            });
-        }
         let stack = Arc::new(stack(&config, &engine, upstream, identity, clock)?);
         let lanes = Lanes::start(given.threads).map_err(|error| {
             StartError::new(
@@ -126,6 +123,7 @@ impl Gateway {
         Ok(Self {
             config,
             engine,
+            reasons: opened.reasons,
             stack,
             tls,
             admin,
@@ -142,6 +140,11 @@ impl Gateway {
     /// The engine that keeps its records.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// What the class of the store follows from, where that was looked up: a line for each.
+    pub(crate) fn reasons(&self) -> &[String] {
+        &self.reasons
     }
 
     /// Where operators are listened for.
@@ -204,13 +207,31 @@ impl Gateway {
 
     /// Looks after what no request looks after.
     async fn do_chores(&self) -> Infallible {
+        let mut class = self.engine.store().durability();
         loop {
             tokio::time::sleep(CHORES_EVERY).await;
             self.stack.upstream.reap();
+            let now = self.engine.store().durability();
+            if now != class {
+                self.tell_class(class, now);
+                class = now;
+            }
             // Times that are measured pile up until somebody sums them up.
             if let Some(numbers) = &self.numbers {
                 numbers.run_upkeep();
             }
+        }
+    }
+
+    /// Tells that what an acknowledged write survives is not what it was.
+    fn tell_class(&self, before: Durability, now: Durability) {
+        gauge!("onceward_store_durability", "store" => self.engine.store().kind()).set(now as u8);
+        match self.config.refuses(now) {
+            Some(refusal) => tracing::error!(%before, %now, "no new claims are taken: {refusal}"),
+            None if now < before => {
+                tracing::warn!(%before, %now, "the store keeps less than it did: onceward doctor");
+            }
+            None => tracing::info!(%before, %now, "the store keeps more than it did"),
         }
     }
 
@@ -226,6 +247,7 @@ impl Gateway {
         };
         let router = Admin {
             engine: self.engine.clone(),
+            config: self.config.clone(),
             numbers: self.numbers.clone(),
             closing: closing.clone(),
         }
@@ -295,37 +317,6 @@ const DRAIN_GRACE: Duration = Duration::from_secs(5);
 /// How long what is left in a lane may take to be dropped.
 const LANES_GRACE: Duration = Duration::from_secs(1);
 
-/// Refuses a store whose folder has no place to be: a disk that is not mounted must not look like
-/// a store that never was.
-fn refuse_lost(url: &StoreUrl) -> Result<(), StartError> {
-    let StoreUrl::Embedded { path, .. } = url else {
-        return Ok(());
-    };
-    if path.exists() {
-        return Ok(());
-    }
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-        return Err(StartError {
-            what: format!(
-                "there is no store in {}, and no folder {} to make it in",
-                path.display(),
-                parent.display()
-            ),
-            hint: "mount the disk or make the folder, or name another store with --store".into(),
-        });
-    }
-    tracing::warn!(store = %url, "there was no store: a new and empty one is made");
-    Ok(())
-}
-
-fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StartError> {
-    refuse_lost(url)?;
-    onceward_stores::open(url).map_err(|error| StartError::new(&error, error.hint()))
-}
-
 async fn engine(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -353,6 +344,14 @@ impl StartError {
     pub(crate) fn new(error: &dyn std::error::Error, hint: impl Into<String>) -> Self {
         Self {
             what: in_one_line(error),
+            hint: hint.into(),
+        }
+    }
+
+    /// Returns an error that says this, and what to do.
+    pub(crate) fn says(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
             hint: hint.into(),
         }
     }

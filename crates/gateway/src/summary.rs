@@ -15,6 +15,7 @@ use crate::units::write_duration;
 pub struct Summary<'a> {
     config: &'a Config,
     durability: Durability,
+    reasons: &'a [String],
 }
 
 // === impl Summary ===
@@ -25,6 +26,7 @@ impl Gateway {
         Summary {
             config: self.config(),
             durability: self.engine().store().durability(),
+            reasons: self.reasons(),
         }
     }
 }
@@ -39,6 +41,9 @@ impl fmt::Display for Summary<'_> {
             config.store,
             survives(self.durability)
         )?;
+        for reason in self.reasons {
+            writeln!(f, "             {reason}")?;
+        }
         writeln!(f, "  callers    {}", callers(config))?;
         for route in &config.routes {
             let operation = match &route.terms.operation {

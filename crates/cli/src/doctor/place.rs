@@ -9,8 +9,8 @@ use onceward::{Durability, Engine, SlotId, Store};
 use onceward_gateway::config::Config;
 use onceward_stores::{OpenError, StoreUrl};
 
-use super::Finding;
 use super::checks::compared;
+use super::{Finding, database};
 use crate::{secret, store, trouble};
 
 /// What was found about a store.
@@ -33,8 +33,23 @@ pub(super) async fn examine(config: &Config) -> Examined {
         let place = to_be_made(path, &config.store);
         return free(vec![place, survives(config, config.durability())]);
     }
-    match onceward_stores::open(&config.store) {
-        Ok(opened) => free(look(config, opened).await),
+    let url = match config.store_with_password() {
+        Ok(url) => url,
+        Err(error) => {
+            let found = Finding::bad("store", error.to_string(), error.hint());
+            return free(vec![found]);
+        }
+    };
+    if let Some(database) = database::examine(config, &url).await {
+        return free(database);
+    }
+    match store::open_as_it_is(&url).await {
+        Ok(opened) => {
+            let durability = survives(config, opened.durability());
+            let mut findings = look(config, opened).await;
+            findings.push(durability);
+            free(findings)
+        }
         Err(error) => {
             let found = trouble::in_one_line(&error);
             Examined {
@@ -84,17 +99,13 @@ fn to_be_made(path: &Path, url: &StoreUrl) -> Finding {
     }
 }
 
-async fn look(config: &Config, opened: Arc<dyn Store>) -> Vec<Finding> {
-    let durability = opened.durability();
+/// Whether an open store answers and its secret fits, and its clock.
+pub(super) async fn look(config: &Config, opened: Arc<dyn Store>) -> Vec<Finding> {
     let engine = match secret::given() {
         Ok(Some(secret)) => Engine::builder(opened).secret(secret).build(),
         _ => Engine::builder(opened).build(),
     };
-    vec![
-        answers(&engine, config).await,
-        clock(&engine).await,
-        survives(config, durability),
-    ]
+    vec![answers(&engine, config).await, clock(&engine).await]
 }
 
 async fn answers(engine: &Engine, config: &Config) -> Finding {
@@ -125,7 +136,8 @@ async fn clock(engine: &Engine) -> Finding {
     }
 }
 
-fn survives(config: &Config, durability: Durability) -> Finding {
+/// What an acknowledged write survives, and whether that is enough.
+pub(super) fn survives(config: &Config, durability: Durability) -> Finding {
     let found = format!("{durability:?}");
     if let Some(refusal) = config.refuses(durability) {
         return Finding::bad("durability", refusal, "serve would not start");
@@ -134,7 +146,7 @@ fn survives(config: &Config, durability: Durability) -> Finding {
         Durability::D0 | Durability::D1 => Finding::note(
             "durability",
             format!("{found}: acknowledged records can be lost"),
-            "use embedded:PATH with fsync for opaque work; strict = true insists on it",
+            "use a store that syncs for opaque work; strict = true insists on it",
         ),
         Durability::D2 | Durability::D3 => Finding::good("durability", found),
     }

@@ -146,7 +146,8 @@ async fn killed_on_a_keyed_route_the_retry_is_the_next_attempt() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |_| Answer::receipt(1).after(&held).into()).await;
-    let config = "[[route]]\nmatch = \"POST /payments\"\neffect = \"keyed\"\n";
+    let config = "[defaults]\nlease = \"1s\"\n\
+                  [[route]]\nmatch = \"POST /payments\"\neffect = \"keyed\"\n";
     let mut gateway = durable(&origin).config(config).start().await;
     let mut wire = Wire::connect(gateway.addr()).await.unwrap();
     wire.send(&pay("k").bytes()).await.unwrap();
@@ -162,20 +163,4 @@ async fn killed_on_a_keyed_route_the_retry_is_the_next_attempt() {
     assert!(seen[0].fence() < seen[1].fence());
     expect_replay(&ask(&gateway, &pay("k")).await, &retry);
     assert_eq!(origin.count(), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_leaves_writing_to_the_system_survives_the_process() {
-    let origin = Origin::start().await;
-    let launch = durable(&origin);
-    let store = format!(
-        "embedded:{}?durability=os",
-        launch.folder().join("os").display()
-    );
-    let mut gateway = launch.argument("--store", &store).start().await;
-    let first = ask(&gateway, &pay("k")).await;
-    gateway.kill9().await;
-    let gateway = gateway.restart().await;
-    expect_replay(&ask(&gateway, &pay("k")).await, &first);
-    assert_eq!(origin.count(), 1);
 }

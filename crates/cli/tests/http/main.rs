@@ -1,14 +1,19 @@
 //! The gateway from outside: the real executable, between a scripted service and raw sockets.
 //!
-//! Each module holds properties that anyone can test without knowing how the gateway works.
+//! Each module holds properties that anyone can test without knowing how the gateway works. Most of
+//! them hold whatever store the records are in: `tests/postgres` has the same modules.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
-use onceward_rig::gateway::{Ask, Gateway, Launch, Origin, Received};
+use onceward_rig::gateway::{Launch, Origin};
+
+use self::common::{admin, ask, expect_problem, expect_replay, pay};
 
 mod bodies;
+mod common;
 mod crash;
 mod edges;
+mod embedded;
 mod expiry;
 mod frames;
 mod http2;
@@ -39,68 +44,4 @@ fn launch(origin: &Origin) -> Launch {
 /// A gateway before `origin`, with its records on disk.
 fn durable(origin: &Origin) -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_onceward")).upstream(origin.addr())
-}
-
-/// Asks on a connection of its own.
-async fn ask(gateway: &Gateway, ask: &Ask) -> Received {
-    let answer = onceward_rig::gateway::ask(gateway.addr(), ask).await;
-    answer.unwrap_or_else(|error| panic!("no answer: {error}\n{}", gateway.log()))
-}
-
-/// Asks the admin listener.
-async fn admin(gateway: &Gateway, path: &str) -> Received {
-    let answer = onceward_rig::gateway::ask(gateway.admin(), &Ask::get(path)).await;
-    answer.expect("the admin listener answers")
-}
-
-/// A payment with this key.
-fn pay(key: &str) -> Ask {
-    Ask::post("/payments").key(key)
-}
-
-/// Checks that an answer is a problem of ours, in the form that every client survives.
-#[track_caller]
-fn expect_problem(answer: &Received, status: u16, name: &str) {
-    let text = answer.text();
-    assert_eq!(answer.status, status, "{text}");
-    assert_eq!(answer.problem().as_deref(), Some(name), "{text}");
-    assert!(answer.complete && !answer.body.is_empty(), "{text}");
-    let media_type = answer.fields.get("content-type").unwrap_or_default();
-    assert!(
-        matches!(media_type, "application/problem+json" | "application/json"),
-        "{media_type}"
-    );
-    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!(body["status"], status);
-    assert!(
-        body["error"]["message"].is_string() && body["error"]["code"] == name,
-        "{text}"
-    );
-    assert!(body.get("detail").is_none(), "{text}");
-    assert!(
-        answer
-            .fields
-            .get("link")
-            .is_some_and(|link| link.contains(name)),
-        "{text}"
-    );
-    let retryable = body["retryable"].as_bool().unwrap();
-    assert_eq!(answer.fields.has("retry-after"), retryable, "{text}");
-    let should_retry = answer.fields.get("x-should-retry");
-    assert_eq!(
-        should_retry,
-        Some(if retryable { "true" } else { "false" }),
-        "{text}"
-    );
-    assert!(!answer.is_replay(), "{text}");
-}
-
-/// Checks that a retry got what the first call got.
-#[track_caller]
-fn expect_replay(retry: &Received, first: &Received) {
-    assert!(retry.is_replay(), "{retry:?}");
-    assert_eq!((retry.status, retry.text()), (first.status, first.text()));
-    assert!(retry.complete);
-    assert_eq!(retry.trailers, first.trailers);
-    assert_eq!(retry.lasting(), first.lasting());
 }

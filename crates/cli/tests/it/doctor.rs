@@ -25,7 +25,7 @@ fn doctor(store: &str) -> Command {
 }
 
 /// Returns what was found about `what`: how it stands, and the words.
-fn found(run: &Run, what: &str) -> (String, String) {
+pub(crate) fn found(run: &Run, what: &str) -> (String, String) {
     let report: Value = serde_json::from_str(&run.stdout).expect("stdout is JSON");
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["what"] == what);

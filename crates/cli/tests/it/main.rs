@@ -17,6 +17,7 @@ mod doctor;
 mod inspect;
 mod list;
 mod plan;
+mod postgres;
 mod repair;
 mod resolve;
 mod secret;
@@ -32,8 +33,10 @@ struct Run {
 }
 
 /// The variables that the executable reads.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 8] = [
     "ONCEWARD_ADMIN_TOKEN",
+    "ONCEWARD_LOG",
+    "PGPASSWORD",
     "ONCEWARD_STORE",
     "ONCEWARD_SECRET",
     "ONCEWARD_SECRET_FILE",

@@ -16,6 +16,7 @@ mod exhaustion;
 #[allow(dead_code, reason = "the tests that it belongs to use the rest")]
 #[path = "../http/frames.rs"]
 mod frames;
+mod nodes;
 mod spread;
 mod storm;
 

@@ -15,7 +15,7 @@ use super::reader::Section;
 use super::written::{Written, header_name};
 use super::{
     Admin, AdminListen, Config, HostRule, KeyHeader, Limits, Log, LogFormat, Overrides, Problems,
-    Tls, TokenSource, Upstream, is_loopback, parse as values, who,
+    Tls, TokenSource, Upstream, is_loopback, parse as values, store, who,
 };
 use crate::identity;
 use crate::route::{Pattern, Route};
@@ -73,12 +73,7 @@ fn read<'s>(
     let identity = who::read(source, &top);
     warn_shared(source, &listen.value, &identity);
     let admin = admin(source, &top, &overrides, listen.value);
-    let store = top.table_or_empty("store", Part::Store);
-    let store = given_or(
-        overrides.store,
-        store.parsed("url", values::store_url),
-        default_store(),
-    );
+    let store = store::read(source, &top, overrides.store);
     let upstream = upstream(source, &top, overrides.upstream, listen.value);
 
     let defaults = top.table_or_empty("defaults", Part::Defaults);
@@ -96,7 +91,8 @@ fn read<'s>(
         strict: top.flag("strict").is_some_and(|at| at.value),
         shutdown_grace: span_or(&top, "shutdown_grace", 30),
         tls,
-        store: store.value,
+        store: store.url,
+        password_file: store.password_file,
         admin,
         identity: identity.value,
         limits: limits(source, &top),
@@ -110,7 +106,7 @@ fn read<'s>(
 }
 
 /// The value of the command line, else that of the file, else the default.
-fn given_or<T>(given: Option<T>, written: Option<At<T>>, default: T) -> At<T> {
+pub(super) fn given_or<T>(given: Option<T>, written: Option<At<T>>, default: T) -> At<T> {
     match (given, written) {
         (Some(value), _) => At::nowhere(value),
         (None, Some(written)) => written,
@@ -118,7 +114,7 @@ fn given_or<T>(given: Option<T>, written: Option<At<T>>, default: T) -> At<T> {
     }
 }
 
-fn default_store() -> StoreUrl {
+pub(super) fn default_store() -> StoreUrl {
     StoreUrl::Embedded {
         path: "./onceward-data".into(),
         sync: true,

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use http::Uri;
-use onceward_stores::{InvalidUrl, StoreUrl};
 
 use super::AdminListen;
 use crate::units::Invalid;
@@ -26,19 +25,6 @@ pub fn admin_listen(text: &str) -> Result<AdminListen, Invalid> {
             Invalid::new("is not an address to listen at", hint)
         }),
     }
-}
-
-/// Returns the store that `text` names.
-pub fn store_url(text: &str) -> Result<StoreUrl, Invalid> {
-    text.parse().map_err(|invalid: InvalidUrl| {
-        let problem = match &invalid {
-            InvalidUrl::Scheme(_) => "is not a store URL".into(),
-            InvalidUrl::NoPath(_) => "names no folder".into(),
-            InvalidUrl::Parameter(part) => format!("says {part:?}, which means nothing here"),
-            other => format!("cannot be used: {other}"),
-        };
-        Invalid::new(problem, invalid.hint())
-    })
 }
 
 /// Returns `text` if it says where a service can be: `http` or `https`, a host and perhaps a port.

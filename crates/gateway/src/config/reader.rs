@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::{self, Part};
 use super::problem::{At, Source, Span};
+use super::store::without_password;
 use crate::units::Invalid;
 
 /// One table of a configuration. Every field it is asked for is in the table of fields.
@@ -255,7 +256,8 @@ impl<'s> Section<'s> {
         match parse(text) {
             Ok(value) => Some(value),
             Err(invalid) => {
-                let message = format!("{name} {text:?} {invalid}");
+                let shown = without_password(text);
+                let message = format!("{name} {shown:?} {invalid}");
                 self.source.refuse(span, message, invalid.hint());
                 None
             }

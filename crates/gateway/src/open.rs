@@ -1,0 +1,115 @@
+//! Opening the store: found, held to what strictness wants, and told about.
+
+use std::sync::Arc;
+
+use onceward::Store;
+use onceward_stores::StoreUrl;
+
+use crate::StartError;
+use crate::config::Config;
+use crate::strict::StrictStore;
+
+/// A store that is open.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// What its class follows from, where that was looked up: a line for each.
+    pub(crate) reasons: Vec<String>,
+}
+
+/// Opens the store, away from the threads that tasks run in: it takes what a disk or a database
+/// takes.
+pub(crate) async fn open(config: &Config) -> Result<Opened, StartError> {
+    let url = config.store_with_password()?;
+    let open = move || {
+        refuse_lost(&url)?;
+        let store = onceward_stores::open(&url);
+        Ok(Opened {
+            store: store.map_err(|error| StartError::new(&error, error.hint()))?,
+            reasons: reasons(&url),
+        })
+    };
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.expect("opening a store does not panic")
+}
+
+/// Returns `store` as far as strictness lets it serve, or refuses it.
+pub(crate) fn hold_to(
+    config: &Config,
+    store: Arc<dyn Store>,
+) -> Result<Arc<dyn Store>, StartError> {
+    match config.refuses(store.durability()) {
+        Some(what) => Err(StartError::says(
+            what,
+            "use a store that survives, or set strict = false if you can live with it",
+        )),
+        // The class of a folder is what its URL says, and stays so.
+        None if config.strict && store.kind() != "embedded" => {
+            Ok(Arc::new(StrictStore::new(store)))
+        }
+        None => Ok(store),
+    }
+}
+
+/// Refuses a store whose folder has no place to be: a disk that is not mounted must not look like
+/// a store that never was.
+fn refuse_lost(url: &StoreUrl) -> Result<(), StartError> {
+    let StoreUrl::Embedded { path, .. } = url else {
+        return Ok(());
+    };
+    if path.exists() {
+        return Ok(());
+    }
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+        return Err(StartError::says(
+            format!(
+                "there is no store in {}, and no folder {} to make it in",
+                path.display(),
+                parent.display()
+            ),
+            "mount the disk or make the folder, or name another store with --store",
+        ));
+    }
+    tracing::warn!(store = %url, "there was no store: a new and empty one is made");
+    Ok(())
+}
+
+/// Returns what the class of a database follows from: what is not as it should be, or if all is
+/// well what makes it so.
+#[cfg(feature = "postgres")]
+fn reasons(url: &StoreUrl) -> Vec<String> {
+    const DECISIVE: [&str; 2] = ["synchronous_commit", "synchronous_standby_names"];
+    let StoreUrl::Postgres(settings) = url else {
+        return Vec::new();
+    };
+    // The store is open; if the server is gone by now, the log will tell soon enough.
+    let Ok(found) = onceward_stores::postgres::inspect(settings) else {
+        return Vec::new();
+    };
+    let facts = found.durability.facts;
+    let is_well = facts.iter().all(|fact| fact.is_good);
+    let told = facts.iter().filter(|fact| match is_well {
+        true => DECISIVE.contains(&fact.name) && !fact.value.is_empty(),
+        false => !fact.is_good,
+    });
+    told.map(|fact| format!("{} = {}: {}", fact.name, fact.value, fact.verdict))
+        .collect()
+}
+
+#[cfg(not(feature = "postgres"))]
+fn reasons(_: &StoreUrl) -> Vec<String> {
+    Vec::new()
+}
+
+// === impl Opened ===
+
+impl From<Arc<dyn Store>> for Opened {
+    fn from(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            reasons: Vec::new(),
+        }
+    }
+}
