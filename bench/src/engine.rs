@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::report::Report;
 
 mod ceiling;
-mod embedded;
+pub(crate) mod embedded;
 mod growth;
 mod memory;
 mod sweeping;

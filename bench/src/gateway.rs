@@ -5,30 +5,29 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::Failed;
 use crate::report::{Report, rounded};
 
 use callers::Pace;
 use figures::Measured;
 use peers::Store;
-use series::{Kind, Lab, Plan, Series};
+use series::{Kind, Lab, Series};
+use site::Plan;
 
-mod callers;
+pub(crate) mod callers;
 mod figures;
 mod message;
-mod mix;
+pub(crate) mod mix;
 mod nginx;
 mod payment;
-mod peers;
-mod process;
-mod series;
+pub(crate) mod peers;
+pub(crate) mod series;
+pub(crate) mod site;
 mod spent;
 pub(crate) mod upstream;
 
 #[cfg(test)]
 mod tests;
-
-/// Unlike the engine's, it comes from another thread.
-type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// Measure the gateway beside nginx as a plain proxy
 ///

@@ -10,7 +10,12 @@ use clap::Parser;
 mod engine;
 mod gateway;
 mod load;
+mod postgres;
+mod process;
 mod report;
+
+/// What went wrong, from whichever thread.
+type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// Measure Onceward beside a limit or a peer, in one run
 #[derive(Parser, Debug)]
@@ -24,6 +29,7 @@ struct Cli {
 enum Command {
     Engine(engine::Args),
     Gateway(gateway::Args),
+    Postgres(postgres::Args),
     #[command(hide = true)]
     Upstream(gateway::upstream::Args),
 }
@@ -33,6 +39,7 @@ fn main() -> ExitCode {
     let ended = match command {
         Command::Engine(args) => args.run(),
         Command::Gateway(args) => args.run().map_err(|error| error as _),
+        Command::Postgres(args) => args.run().map_err(|error| error as _),
         Command::Upstream(args) => args.run().map_err(|error| error as _),
     };
     match ended {

@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::Failed;
 use super::message::{self, Inbox};
 use super::mix::{Ask, Mix, Script};
 use super::payment::{Answer, Request};
+use crate::Failed;
 use crate::load::{Load, Watch};
 
 /// A load to put on one listener.

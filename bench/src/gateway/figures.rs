@@ -1,6 +1,7 @@
 //! Figures: what is printed of the rounds of a series.
 
-use super::series::{Pair, Series, Side};
+use super::series::{Pair, Series};
+use super::site::Side;
 use crate::load::Load;
 use crate::report::{Report, millis, rounded, thousands};
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::Failed;
+use crate::Failed;
 
 /// What was read from a connection and not yet taken as a message.
 #[derive(Debug)]

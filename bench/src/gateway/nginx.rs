@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::Failed;
+use crate::process::{Process, free_address};
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-
-use super::Failed;
-use super::process::{Process, free_address};
 
 /// An nginx of our own: nothing of the machine's configuration is read.
 #[derive(Debug)]

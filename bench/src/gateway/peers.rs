@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Failed;
 use super::message;
-use super::process::{Process, free_address};
+use crate::Failed;
+use crate::process::{Process, free_address};
 
 /// The upstream, in a process of its own.
 #[derive(Debug)]
@@ -92,13 +92,32 @@ impl Gateway {
         store: Store,
     ) -> Result<Self, Failed> {
         let folder = folder_on_disk()?;
+        let url = store.url(folder.path());
+        Self::start_in(folder, program, upstream, &url).await
+    }
+
+    /// Starts `program` as a gateway before `upstream`, with its records on the server at `url`.
+    pub(crate) async fn start_on(
+        program: &Path,
+        upstream: SocketAddr,
+        url: &str,
+    ) -> Result<Self, Failed> {
+        Self::start_in(folder_on_disk()?, program, upstream, url).await
+    }
+
+    async fn start_in(
+        folder: TempDir,
+        program: &Path,
+        upstream: SocketAddr,
+        store: &str,
+    ) -> Result<Self, Failed> {
         let (address, admin) = (free_address()?, free_address()?);
         let mut command = Command::new(program);
         command.arg("serve");
         command.args(["--upstream", &format!("http://{upstream}")]);
         command.args(["--listen", &address.to_string()]);
         command.args(["--admin", &admin.to_string()]);
-        command.args(["--store", &store.url(folder.path())]);
+        command.args(["--store", store]);
         for (name, _) in std::env::vars_os() {
             // What is set for another gateway on this machine is not meant for this one.
             if name.to_string_lossy().starts_with("ONCEWARD_") {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::Failed;
 use super::message::{self, Inbox};
 use super::payment::{Answer, KEY_LEN, Name};
+use crate::Failed;
 
 /// Answer payments, and count them
 ///

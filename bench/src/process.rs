@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
-use super::Failed;
+use crate::Failed;
 use crate::load::Watch;
 
 /// A process that ends with its owner.
