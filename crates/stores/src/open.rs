@@ -325,7 +325,8 @@ impl OpenError {
                 "run: onceward migrate --store URL, or leave migrate=off out of the URL".to_owned()
             }
             Self::Tls { .. } => {
-                "see sslmode and sslrootcert in the URL, and whether the server has TLS at all"
+                "see sslmode, sslrootcert, sslcert and sslkey in the URL, the names in the \
+                 server's certificate, and whether the server has TLS at all"
                     .to_owned()
             }
             _ => "see the server's log".to_owned(),

@@ -33,6 +33,7 @@ mod lane;
 mod listen;
 mod outbox;
 mod pages;
+mod passfile;
 mod queue;
 mod reckon;
 mod rows;

@@ -20,6 +20,8 @@ pub struct Builder {
     link: Option<SocketAddr>,
     synchronous: bool,
     shim: Option<PathBuf>,
+    /// Files of TLS, by their names in the data folder.
+    secrets: Vec<(&'static str, String)>,
 }
 
 // === impl Builder ===
@@ -65,6 +67,23 @@ impl Builder {
     pub fn shim(mut self, library: impl Into<PathBuf>) -> Self {
         self.shim = Some(library.into());
         self
+    }
+
+    /// Has the server speak TLS with a certificate and its key, both in PEM. Whoever does not ask
+    /// for it is still spoken to in clear: a rule with `hostssl` changes that.
+    #[must_use]
+    pub fn tls(mut self, certificate: &str, key: &str) -> Self {
+        self.secrets.push(("server.crt", certificate.to_owned()));
+        self.secrets.push(("server.key", key.to_owned()));
+        self.setting("ssl", "on")
+    }
+
+    /// Believes certificates of callers that this authority has signed, given in PEM: rules may
+    /// ask for one with `clientcert=verify-ca`, or `cert` in place of a password.
+    #[must_use]
+    pub fn trusts(mut self, authority: &str) -> Self {
+        self.secrets.push(("callers.crt", authority.to_owned()));
+        self.setting("ssl_ca_file", "callers.crt")
     }
 
     /// Starts the server, and returns when it answers: a standby, when it follows its primary.
@@ -140,8 +159,14 @@ impl Builder {
         let write = |file: &str, text: &str| {
             let file = server.data().join(file);
             std::fs::write(&file, text).expect("the folder can be written to");
+            // The server insists on it for keys.
+            let own = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&file, own).expect("it was written just now");
             give(&server.programs, &file);
         };
+        for (file, text) in &self.secrets {
+            write(file, text);
+        }
         write("postgresql.conf", &text);
         // What an `ALTER SYSTEM` of the primary set is not for the standby.
         write("postgresql.auto.conf", "");

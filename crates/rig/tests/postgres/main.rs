@@ -12,5 +12,6 @@ mod opening;
 mod servers;
 mod shared;
 mod store;
+mod tls;
 mod transaction;
 mod versions;

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use super::channel;
+use super::{channel, passfile};
 
 /// Where the records are and how they are reached: a `postgres://` URL that was understood.
 ///
@@ -25,6 +25,9 @@ use super::channel;
 /// | `migrate` | `on` | whether the tables are made and brought up to date on opening |
 /// | `failover` | `any` | `never` says that no standby is ever promoted |
 /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files, as libpq has them; `sslrootcert=system` |
+///
+/// A password that is not in the URL comes from `PGPASSWORD`, or from the file that `PGPASSFILE`
+/// names, which nobody else may read; without it from `~/.pgpass`.
 ///
 /// Those of libpq that the driver knows mean what they mean there: `sslmode`, `connect_timeout`,
 /// `application_name`, `options`, `host`, `hostaddr`, `keepalives` and so on.
@@ -164,13 +167,14 @@ impl Settings {
     }
 
     /// What the driver connects with. A password that the URL does not have comes from
-    /// `PGPASSWORD`, as everywhere.
+    /// `PGPASSWORD` or a password file, as everywhere.
     pub(super) fn config(&self) -> Config {
         let mut config = self.config.clone();
-        if config.get_password().is_none()
-            && let Ok(password) = env::var("PGPASSWORD")
-        {
-            config.password(password);
+        if config.get_password().is_none() {
+            let given = env::var("PGPASSWORD").ok().filter(|it| !it.is_empty());
+            if let Some(password) = given.or_else(|| passfile::password(&config)) {
+                config.password(password);
+            }
         }
         config
     }
@@ -272,19 +276,57 @@ impl FromStr for Settings {
         for (_, name, value) in &pairs {
             ours.take(name, value)?;
         }
+        ours.hold(pairs.iter().any(|(_, name, _)| *name == "sslmode"))?;
         ours.complete()
     }
 }
 
 impl Settings {
+    /// Decides what the server's certificate has to show, from the roots that the URL names.
+    fn hold(&mut self, has_mode: bool) -> Result<(), InvalidSettings> {
+        let wrong = |why: &str| Err(InvalidSettings(why.to_owned()));
+        match (&self.tls.root, self.verify) {
+            (Some(root), Verify::Nothing | Verify::Signature) if root.as_os_str() == "system" => {
+                if has_mode {
+                    return wrong(
+                        "sslrootcert=system goes with sslmode=verify-full: \
+                         anybody can have a certificate that the system trusts",
+                    );
+                }
+                self.config.ssl_mode(SslMode::Require);
+                self.verify = Verify::Host;
+            }
+            // libpq does the same: a root that is named is a root to be held to.
+            (Some(_), Verify::Nothing) => self.verify = Verify::Signature,
+            (None, Verify::Signature) => return wrong("sslmode=verify-ca needs sslrootcert"),
+            _ => {}
+        }
+        match self.tls.cert.is_some() == self.tls.key.is_some() {
+            true => Ok(()),
+            false => wrong("sslcert and sslkey go together"),
+        }
+    }
+
     /// Fills in what a URL leaves out.
     fn complete(mut self) -> Result<Self, InvalidSettings> {
         let config = &mut self.config;
+        let is_torn = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(is_torn) {
+            // The driver ends a password at the first one: the rest of it would be shown as a host.
+            let why = "an @ in a user's name or password is written %40";
+            return Err(InvalidSettings(why.to_owned()));
+        }
+        if config.get_hosts().is_empty() {
+            // An address without a name is its own: the certificate is compared with it.
+            for addr in config.get_hostaddrs().to_vec() {
+                config.host(addr.to_string());
+            }
+        }
         if config.get_user().is_none_or(str::is_empty) {
             let user = env::var("PGUSER").unwrap_or_else(|_| "postgres".to_owned());
             config.user(user);
         }
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        if config.get_hosts().is_empty() {
             config.host("localhost");
         }
         if config.get_hosts().len() > 1 {
@@ -304,14 +346,7 @@ impl Settings {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(20));
         }
-        // libpq does the same: a root that is named is a root to be held to.
-        if self.tls.root.is_some() && self.verify == Verify::Nothing {
-            self.verify = Verify::Signature;
-        }
-        match self.tls.cert.is_some() == self.tls.key.is_some() {
-            true => Ok(self),
-            false => Err(InvalidSettings("sslcert and sslkey go together".to_owned())),
-        }
+        Ok(self)
     }
 }
 

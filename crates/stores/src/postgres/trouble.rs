@@ -6,7 +6,7 @@ use std::sync::Arc;
 use onceward::store::Error;
 use tokio_postgres::error::SqlState;
 
-use super::Settings;
+use super::{Settings, tls};
 use crate::OpenError;
 
 /// Why a call was not answered. All callers of a batch get the same.
@@ -134,6 +134,10 @@ pub(super) fn refusal(settings: &Settings, error: &tokio_postgres::Error) -> Ope
     };
     let source = said.message().to_owned();
     match *said.code() {
+        // It asks for a certificate, and got none or another's.
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION if source.contains("certificate") => {
+            OpenError::Tls { place, why: source }
+        }
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             OpenError::Password {
                 place,
@@ -163,6 +167,10 @@ fn unanswered(settings: &Settings, error: &tokio_postgres::Error) -> OpenError {
     let place = settings.place();
     let text = error.to_string();
     let words = words(error);
+    // An alert may come after the handshake, and is no trouble of the network then either.
+    if let Some(why) = tls::words(error) {
+        return OpenError::Tls { place, why };
+    }
     // The driver has no other way to tell the kinds apart.
     match text.as_str() {
         _ if text.contains("TLS") => OpenError::Tls { place, why: words },

@@ -11,7 +11,6 @@ fn a_password_is_never_shown() {
     for url in [
         "postgres://app:hunter2@db/shop",
         "postgresql://app:hunter2@db/shop?schema=keys",
-        "postgres://app:hunter2@@db/shop",
         "postgres://db/shop?user=app&password=hunter2",
         "postgres://app:x%40hunter2@db:1,db2:2/shop",
     ] {
@@ -32,6 +31,8 @@ fn what_is_wrong_is_said_without_the_password() {
         "postgres://app:hunter2@db/shop?timeout=5",
         "postgres://app:hunter2@db/shop?sslcert=x",
         "postgres://app:hunter2@db/shop?password=%ff",
+        "postgres://app:hunter2@@db/shop",
+        "postgres://app:pass@hunter2@db/shop",
     ] {
         let wrong = url.parse::<Settings>().unwrap_err();
         assert!(!format!("{wrong} {wrong:?}").contains("hunter2"), "{wrong}");
@@ -70,6 +71,28 @@ fn what_a_url_leaves_out_has_a_default() {
 fn a_root_that_is_named_is_a_root_to_be_held_to() {
     let settings = parsed("postgres://db/d?sslmode=require&sslrootcert=ca.pem");
     assert_eq!(settings.verify, Verify::Signature);
+}
+
+#[test]
+fn the_systems_roots_are_believed_with_the_hosts_name_alone() {
+    let settings = parsed("postgres://db/d?sslrootcert=system");
+    assert_eq!(settings.verify, Verify::Host);
+    assert_eq!(settings.config().get_ssl_mode(), SslMode::Require);
+    for mode in ["disable", "prefer", "require", "verify-ca"] {
+        let url = format!("postgres://db/d?sslmode={mode}&sslrootcert=system");
+        assert!(url.parse::<Settings>().is_err(), "{mode}");
+    }
+    let rootless = "postgres://db/d?sslmode=verify-ca".parse::<Settings>();
+    let wrong = rootless.unwrap_err().to_string();
+    assert_eq!(wrong, "sslmode=verify-ca needs sslrootcert");
+}
+
+#[test]
+fn an_address_without_a_name_is_its_own() {
+    let settings = parsed("postgres:///shop?hostaddr=127.0.0.1");
+    let hosts = settings.config().get_hosts().to_vec();
+    assert_eq!(hosts, [Host::Tcp("127.0.0.1".to_owned())]);
+    assert_eq!(settings.place(), "127.0.0.1:5432/shop");
 }
 
 #[test]
