@@ -206,9 +206,9 @@ async fn a_write_that_waits_past_its_last_moment_is_late() {
 }
 
 #[tokio::test]
-async fn a_commit_that_did_not_wait_for_its_standby_is_an_error() {
+async fn a_commit_that_did_not_wait_for_its_standby_is_an_error_and_told_of_once_it_is_there() {
     let server = Server::start().await;
-    let store = open(&server.url()).await;
+    let store = open(&format!("{}?timeout=1s", server.url())).await;
     assert_eq!(store.durability(), Durability::D2);
     server
         .sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
@@ -235,12 +235,11 @@ async fn a_commit_that_did_not_wait_for_its_standby_is_an_error() {
     let error = insert.await.unwrap().unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("standby"), "{cause}");
-    let found = store.get(slot).await.expect(ANSWERS).value;
-    assert_eq!(
-        found.map(|it| it.fence),
-        Some(claim.fence),
-        "it happened all the same"
-    );
+    // It happened all the same, and nobody may rely on it before the standby has it.
+    let found = store.get(slot).await;
+    assert!(found.is_err(), "{found:?}");
+    let taken = store.insert(slot, &claim, Timestamp::NEVER).await;
+    assert!(taken.is_err(), "{taken:?}");
 
     // A new connection looks at the settings again.
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -253,6 +252,20 @@ async fn a_commit_that_did_not_wait_for_its_standby_is_an_error() {
     };
     let seen = tokio::time::timeout(Duration::from_secs(5), seen).await;
     seen.expect("the class follows the settings");
+
+    server
+        .sql("ALTER SYSTEM RESET synchronous_standby_names")
+        .await;
+    server.sql("SELECT pg_reload_conf()").await;
+    let told = async {
+        loop {
+            if let Ok(reply) = store.get(slot).await {
+                return reply.value.map(|it| it.fence);
+            }
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(20), told).await;
+    assert_eq!(told.expect("commits no longer wait"), Some(claim.fence));
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub(super) async fn run(
     drop(slots);
     if batch.kind.is_write() && session.is_in_doubt() {
         // It is in the table and may be nowhere else: it counts as neither done nor undone.
+        hub.doubt();
         fail(
             hub,
             batch,
@@ -61,8 +62,42 @@ pub(super) async fn run(
             }
         }
     }
+    if hub.is_doubtful()
+        && told.tells_of_others()
+        && let Err(trouble) = settle(hub, session).await
+    {
+        told.keep_done();
+        return answer_known(hub, batch, &told, terms, trouble);
+    }
     answer(hub, batch, &told, terms);
     Ok(())
+}
+
+/// Sees to it that whatever can be read is where it should be. Commits reach a standby in their
+/// order, so that one which has reached it brings along all that came before.
+///
+/// A commit of which nobody knows may be on this server alone: it was there before it began to wait
+/// for its standby, and stays if the server restarts or somebody cancels the wait. Found by a retry
+/// it would count as done.
+async fn settle(hub: &Hub, session: &Session) -> Result<(), Trouble> {
+    // Whoever doubts from now on is not spoken for.
+    hub.settled();
+    let written = session
+        .client
+        .execute(&hub.connector.statements.settle, &[]);
+    let written = tokio::time::timeout(hub.connector.settings.timeout, written).await;
+    let settled = match written {
+        Err(_) => Err(Trouble::lost("the server did not answer in time")),
+        Ok(Err(error)) => Err(Trouble::of(&error)),
+        Ok(Ok(_)) if session.is_in_doubt() => {
+            Err(Trouble::lost("the server did not wait for its standby"))
+        }
+        Ok(Ok(_)) => Ok(()),
+    };
+    if settled.is_err() {
+        hub.doubt();
+    }
+    settled
 }
 
 /// Sends the statement of a kind for some jobs of a batch and reads its rows. Callers whose
@@ -90,7 +125,11 @@ async fn ask(
                 let trouble = Trouble::lost("the server did not answer in time");
                 batch.give_up(now, &trouble);
                 if now >= last {
-                    session.cancel();
+                    // A commit that waits for its standby is not cancelled: it would be there for
+                    // all to see, and nowhere else.
+                    if kind == Kind::Get {
+                        session.cancel();
+                    }
                     return Err(trouble);
                 }
             }

@@ -27,13 +27,19 @@ pub struct Fact {
     pub is_good: bool,
 }
 
-/// What is asked of the server.
+/// What is asked of the server. Backups and subscribers are no standbys, where the role may tell
+/// them apart; one that is away and has a slot is one.
 pub(super) const QUESTION: &str = "
     SELECT current_setting('fsync'), current_setting('full_page_writes'),
            current_setting('synchronous_commit'),
            coalesce(current_setting('synchronous_standby_names', true), ''),
            pg_is_in_recovery(),
-           (SELECT count(*) FROM pg_catalog.pg_stat_replication),
+           (SELECT count(*) FROM pg_catalog.pg_stat_replication AS sender
+            WHERE coalesce(sender.state, '') <> 'backup'
+              AND NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots AS slot
+                              WHERE slot.active_pid = sender.pid AND slot.slot_type = 'logical'))
+           + (SELECT count(*) FROM pg_catalog.pg_replication_slots
+              WHERE slot_type = 'physical' AND NOT active),
            current_setting('server_version')";
 
 /// The settings that decide.

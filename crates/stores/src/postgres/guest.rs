@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use onceward::SlotId;
 use parking_lot::Mutex;
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::sync::{Notify, oneshot};
 
 use super::batch;
@@ -65,7 +65,10 @@ struct Leaving {
 
 /// Runs a call on the caller's own runtime if it comes alone, or else gives it back.
 pub(super) async fn run(hub: &Arc<Hub>, job: Job) -> Option<Job> {
-    let Ok(runtime) = Handle::try_current() else {
+    let runtime = Handle::try_current().ok();
+    // The other flavour is that of tests, which may stop its clock or do without a network.
+    let is_fit = |it: &Handle| it.runtime_flavor() == RuntimeFlavor::MultiThread;
+    let Some(runtime) = runtime.filter(is_fit) else {
         return Some(job);
     };
     let Some(seat) = hub.guests.seat(runtime.id()) else {
@@ -83,6 +86,7 @@ pub(super) async fn run(hub: &Arc<Hub>, job: Job) -> Option<Job> {
     let Line { session, prepared } = &*seat.line;
     if let Err(trouble) = batch::run(hub, session, prepared, batch).await {
         tracing::debug!(why = %trouble, "a connection to PostgreSQL was lost");
+        hub.lost();
         seat.guest.hang_up();
     }
     held.end();

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use onceward::{Durability, SlotId};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, broadcast, oneshot};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::durability::Found;
 use super::guest::Guests;
 use super::queue::{Batch, Job, Queue};
 use super::reckon::Reckoning;
@@ -42,10 +44,14 @@ pub(super) struct Hub {
     home: Mutex<About>,
     /// Something was written since the clock was last put on record.
     pub(super) has_written: AtomicBool,
-    /// A lane has a new connection: the server may be another one, or set up in another way.
-    pub(super) look_again: Notify,
     pub(super) is_closing: AtomicBool,
     pub(super) closing: Notify,
+    /// What can be read may not be on the standby that commits wait for.
+    is_doubtful: AtomicBool,
+    /// A server that may take over without the last writes was seen, if only for a while.
+    saw_standby: AtomicBool,
+    /// The store's own runtime, which lasts as long as the store.
+    own: Handle,
 }
 
 /// A statement by itself: a page of a list, a step of a sweep.
@@ -96,9 +102,11 @@ impl Hub {
             durability: AtomicU8::new(durability as u8),
             home: Mutex::new(home),
             has_written: AtomicBool::new(false),
-            look_again: Notify::new(),
             is_closing: AtomicBool::new(false),
             closing: Notify::new(),
+            is_doubtful: AtomicBool::new(false),
+            saw_standby: AtomicBool::new(false),
+            own: Handle::current(),
         }
     }
 
@@ -267,11 +275,44 @@ impl Hub {
         }
     }
 
-    /// Takes note of the class, and returns the one before.
-    pub(super) fn set_durability(&self, class: Durability) -> Durability {
-        let before = self.durability();
+    /// Takes note of what was found out about the server, and tells of a change.
+    ///
+    /// A standby that was seen once counts from then on: one that has lost its link is the one that
+    /// lacks the last writes when it is promoted.
+    pub(super) fn found(&self, mut found: Found) {
+        let has_standby = self.saw_standby.load(Ordering::Relaxed) || found.standbys > 0;
+        self.saw_standby.store(has_standby, Ordering::Relaxed);
+        found.standbys = found.standbys.max(i64::from(has_standby));
+        let (before, class) = (self.durability(), found.class());
         self.durability.store(class as u8, Ordering::Relaxed);
-        before
+        if class < before {
+            tracing::error!(%before, now = %class, "PostgreSQL keeps less than it did");
+        } else if class > before {
+            tracing::info!(%before, now = %class, "PostgreSQL keeps more than it did");
+        }
+    }
+
+    /// Takes note that a commit may be on the server alone that should be on its standby.
+    pub(super) fn doubt(&self) {
+        self.is_doubtful.store(true, Ordering::Release);
+    }
+
+    /// Takes note that a connection was lost. What was under way may be on the server alone, if
+    /// commits wait for a standby at all.
+    pub(super) fn lost(&self) {
+        if self.durability() == Durability::D3 {
+            self.doubt();
+        }
+    }
+
+    /// Whether what can be read may not be where it should be.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Ordering::Acquire)
+    }
+
+    /// Takes note that what was written before this is about to be where it should be.
+    pub(super) fn settled(&self) {
+        self.is_doubtful.store(false, Ordering::Release);
     }
 
     /// Whether this is a server of the cluster that the store was opened on. A failover within it
@@ -306,7 +347,9 @@ impl Hub {
 /// Lets a call wait before it is sent again, and wakes a lane then.
 pub(super) fn later(hub: &Arc<Hub>, job: Job, wait: Duration) {
     let hub = Arc::clone(hub);
-    tokio::spawn(async move {
+    let own = hub.own.clone();
+    // Not on the caller's runtime, which may end before that.
+    own.spawn(async move {
         tokio::time::sleep(wait).await;
         let put = hub.queue.lock().again(job);
         match put {

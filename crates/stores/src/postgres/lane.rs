@@ -53,7 +53,6 @@ impl Lane {
         let session = self.hub.connector.connect(None).await;
         let session = session.map_err(|error| error.line())?;
         self.hub.is_home(&session.about)?;
-        self.hub.look_again.notify_one();
         Ok(session)
     }
 
@@ -62,11 +61,16 @@ impl Lane {
         let texts = &self.hub.connector.statements;
         let prepared = session.prepare(texts).await;
         let prepared = prepared.map_err(|trouble| trouble.to_string())?;
+        // Before anything is sent to it: it may be another server, or set up in another way.
+        let found = session.look(&self.hub.connector.settings).await;
+        self.hub
+            .found(found.map_err(|trouble| trouble.to_string())?);
         self.hub.lane_up();
         *backoff = Backoff::default();
         let ended = self.serve(&mut session, &prepared).await;
         self.hub.lane_down();
         if let Err(trouble) = ended {
+            self.hub.lost();
             tracing::warn!(why = %trouble, "a connection to PostgreSQL was lost");
         }
         Ok(())

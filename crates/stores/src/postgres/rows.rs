@@ -71,6 +71,17 @@ impl Told {
         at.ok().map(|at| &self.slots[at].1)
     }
 
+    /// Whether it tells of anything that others wrote.
+    pub(super) fn tells_of_others(&self) -> bool {
+        let is_done = |said: &Said| matches!(said, Said::Done(_));
+        self.slots.iter().any(|(_, said)| !is_done(said))
+    }
+
+    /// Forgets everything but what was done.
+    pub(super) fn keep_done(&mut self) {
+        self.slots.retain(|(_, said)| matches!(said, Said::Done(_)));
+    }
+
     /// Whether anything was said of a slot.
     pub(super) fn knows(&self, slot: SlotId) -> bool {
         self.of(slot).is_some()

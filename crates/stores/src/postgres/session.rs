@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::durability::{Found, QUESTION};
 use super::sql::{self, RAW_MICROS, Statements};
 use super::trouble::{Trouble, refusal};
 use super::{Settings, tls};
@@ -216,6 +217,13 @@ impl Session {
             remove,
             read,
         })
+    }
+
+    /// Looks at the settings that say what a write survives.
+    pub(super) async fn look(&self, settings: &Settings) -> Result<Found, Trouble> {
+        let row = self.client.query_one(QUESTION, &[]).await;
+        let found = row.and_then(|row| Found::read(&row, !settings.promotes));
+        found.map_err(|error| Trouble::of(&error))
     }
 
     /// Whether the server warned since this was last asked that what it did may not be safe.

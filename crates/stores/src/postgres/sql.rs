@@ -44,6 +44,8 @@ pub(super) struct Statements {
     pub(super) notify: String,
     /// Raises the highest time on record.
     pub(super) raise: String,
+    /// Writes something that changes nothing: once it is where it should be, so is all before it.
+    pub(super) settle: String,
 }
 
 /// The server's clock in microseconds since 1970, at the moment that it is read.
@@ -101,6 +103,10 @@ impl Statements {
                 "INSERT INTO {clock} AS clock (id, guarded) VALUES (1, $1)
                  ON CONFLICT (id) DO UPDATE SET guarded = EXCLUDED.guarded
                  WHERE clock.guarded < EXCLUDED.guarded"
+            ),
+            settle: format!(
+                "INSERT INTO {clock} AS clock (id, guarded) VALUES (1, 0)
+                 ON CONFLICT (id) DO UPDATE SET guarded = clock.guarded"
             ),
         }
     }

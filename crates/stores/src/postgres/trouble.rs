@@ -105,8 +105,12 @@ fn class(code: &SqlState) -> &str {
 }
 
 fn is_fatal(said: &tokio_postgres::error::DbError) -> bool {
-    // The word may be in the language of the server; its code is sorted below if so.
-    matches!(said.severity(), "FATAL" | "PANIC")
+    use tokio_postgres::error::Severity;
+    // Not the word for it, which is in the language of the server.
+    matches!(
+        said.parsed_severity(),
+        Some(Severity::Fatal | Severity::Panic)
+    )
 }
 
 /// What was said, with its causes, on one line.

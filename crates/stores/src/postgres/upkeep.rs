@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onceward::Durability;
-
 use super::durability::{Found, QUESTION};
 use super::hub::Hub;
 use super::trouble::Trouble;
@@ -21,14 +19,7 @@ const DURABILITY_TICKS: u64 = 600;
 pub(super) async fn run(hub: Arc<Hub>) {
     let mut ticks = 0_u64;
     loop {
-        let is_new = tokio::select! {
-            () = tokio::time::sleep(TICK) => false,
-            () = hub.look_again.notified() => true,
-        };
-        if is_new {
-            look(&hub).await;
-            continue;
-        }
+        tokio::time::sleep(TICK).await;
         hub.reap();
         ticks += 1;
         if ticks.is_multiple_of(CLOCK_TICKS) {
@@ -56,24 +47,17 @@ pub(super) async fn mark(hub: &Hub) {
 
 /// Looks at the server's settings again.
 async fn look(hub: &Hub) {
-    match class(hub).await {
-        Ok(class) => {
-            let before = hub.set_durability(class);
-            if class < before {
-                tracing::error!(%before, now = %class, "PostgreSQL keeps less than it did");
-            } else if class > before {
-                tracing::info!(%before, now = %class, "PostgreSQL keeps more than it did");
-            }
-        }
+    match found(hub).await {
+        Ok(found) => hub.found(found),
         Err(trouble) => tracing::debug!(why = %trouble, "the settings were not looked at"),
     }
 }
 
-async fn class(hub: &Hub) -> Result<Durability, Trouble> {
+async fn found(hub: &Hub) -> Result<Found, Trouble> {
     let rows = hub.run(QUESTION, Vec::new()).await?;
     let row = rows
         .first()
         .ok_or_else(|| Trouble::lost("nothing came back"))?;
     let found = Found::read(row, !hub.connector.settings.promotes);
-    Ok(found.map_err(|error| Trouble::of(&error))?.class())
+    found.map_err(|error| Trouble::of(&error))
 }
