@@ -107,6 +107,26 @@ bugs! {
     /// A renamed file is not made durable in its folder.
     FolderFsyncSkipped,
 
+    // PostgreSQL.
+    /// An UPDATE goes by the slot alone, whatever fence is in it.
+    UpdateIgnoresFence,
+    /// A statement that reaches the server too late writes all the same.
+    LateStatementWrites,
+    /// Of those who want one slot and are sent together, all are told that they got it.
+    FollowersWin,
+    /// A DELETE removes what a subselect chose, without a lock and without looking again.
+    DeleteUnchecked,
+    /// An UPDATE that waits for a lock is stamped with the time before its wait.
+    StampBeforeLock,
+    /// A record that somebody holds for a moment counts as moved.
+    HeldTakenForMoved,
+    /// An insert of which the statement says nothing counts as done.
+    SilenceTakenForDone,
+    /// A lost connection counts as a statement that was rolled back.
+    LossTakenForRollback,
+    /// A commit that did not wait for its standby counts as done.
+    StandbyWarningIgnored,
+
     // The middleware and the gateway.
     /// The query is not part of the fingerprint.
     FingerprintIgnoresQuery,

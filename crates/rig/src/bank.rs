@@ -20,6 +20,7 @@ use tempfile::TempDir;
 mod contract;
 mod damage;
 mod faults;
+mod postgres;
 mod proxied;
 mod rules;
 mod shop;
@@ -159,6 +160,31 @@ pub fn entries(process: Layer) -> Vec<Entry> {
             process,
             "never made durable in its folder",
         ),
+        entry(
+            B::UpdateIgnoresFence,
+            POSTGRES,
+            "a_stale_fence_replaces_nothing",
+        ),
+        entry(
+            B::LateStatementWrites,
+            POSTGRES,
+            "a_late_insert_changes_nothing",
+        ),
+        entry(B::FollowersWin, POSTGRES, "one_of_many_inserts_wins"),
+        entry(B::DeleteUnchecked, POSTGRES, "kept and then swept"),
+        entry(B::StampBeforeLock, POSTGRES, "stamped before it happened"),
+        entry(B::HeldTakenForMoved, POSTGRES, "held counts as moved"),
+        entry(B::SilenceTakenForDone, POSTGRES, "granted twice"),
+        entry(
+            B::LossTakenForRollback,
+            POSTGRES,
+            "happened and is answered with",
+        ),
+        entry(
+            B::StandbyWarningIgnored,
+            POSTGRES,
+            "done though no standby has it",
+        ),
         entry(B::FingerprintIgnoresQuery, SHOP, "another query"),
         entry(B::AnonymousBucket, SHOP, "nobody in particular"),
         entry(B::TwoKeysJoined, SHOP, "two keys"),
@@ -196,6 +222,13 @@ pub const EMBEDDED: Layer = Layer {
     name: "conformance, embedded",
     trial: contract::embedded,
     round: contract::embedded_round,
+};
+
+/// A PostgreSQL server with strangers, a network that loses answers and a standby that is missing.
+pub const POSTGRES: Layer = Layer {
+    name: "PostgreSQL",
+    trial: postgres::trial,
+    round: postgres::round,
 };
 
 /// Every single fault at every step of every scenario, under the judge.

@@ -43,7 +43,7 @@ fn own_ways() -> impl Iterator<Item = &'static Case> {
 }
 
 /// Holds a store to one case, which panics when it does not hold.
-fn hold(case: &'static Case, store: Arc<dyn Store>) -> Option<String> {
+pub(super) fn hold(case: &'static Case, store: Arc<dyn Store>) -> Option<String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

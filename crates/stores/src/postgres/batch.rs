@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use onceward::bugs::{Bug, seeded};
 use onceward::record::StateName;
 use onceward::{Fence, SlotId};
 use tokio_postgres::Row;
@@ -32,7 +33,8 @@ pub(super) async fn run(
     let slots: Vec<_> = batch.jobs.iter().collect();
     let told = ask(hub, session, prepared, &batch, &slots, batch.kind, terms).await;
     drop(slots);
-    if batch.kind.is_write() && session.is_in_doubt() {
+    let is_in_doubt = || session.is_in_doubt() && !seeded(Bug::StandbyWarningIgnored);
+    if batch.kind.is_write() && is_in_doubt() {
         // It is in the table and may be nowhere else: it counts as neither done nor undone.
         hub.doubt();
         fail(
@@ -52,7 +54,8 @@ pub(super) async fn run(
         .iter()
         .filter(|job| !told.knows(job.slot))
         .collect();
-    if !silent.is_empty() {
+    let is_consent = batch.kind == Kind::Insert && seeded(Bug::SilenceTakenForDone);
+    if !silent.is_empty() && !is_consent {
         let found = ask(hub, session, prepared, &batch, &silent, Kind::Get, terms).await;
         match found {
             Ok(found) => told.add(found),
@@ -182,10 +185,15 @@ fn verdict(job: &Job, told: &Told, now: i64) -> Option<(Became, i64)> {
         (Some(Said::There(there)), Kind::Get) => Some((Became::Found(raw_of(there)), now)),
         (_, _) if now > job.not_after => Some((Became::Late, now)),
         (Some(Said::Taken(there)), _) => Some((Became::Found(Some(there.clone())), now)),
+        (None, Kind::Insert) if seeded(Bug::SilenceTakenForDone) => Some((Became::Done, now)),
         // Somebody was about to fill it, and did not.
         (Some(Said::There(None)), Kind::Insert) => None,
         // It is as it was seen: somebody held it.
-        (Some(Said::There(Some((fence, _)))), _) if Some(*fence) == job.seen => None,
+        (Some(Said::There(Some((fence, _)))), _)
+            if Some(*fence) == job.seen && !seeded(Bug::HeldTakenForMoved) =>
+        {
+            None
+        }
         (Some(Said::There(there)), _) => Some((Became::Found(raw_of(there)), now)),
         (None, _) => None,
     }
@@ -201,7 +209,9 @@ fn conclude(hub: &Arc<Hub>, mut job: Job, became: Became, now: i64) {
     let at = hub.reckoning.tell(now);
     let followers = std::mem::take(&mut job.followers);
     let theirs = match (&became, job.kind, job.draft.take()) {
-        (Became::Done, Kind::Insert, Some(draft)) if !followers.is_empty() => {
+        (Became::Done, Kind::Insert, Some(draft))
+            if !followers.is_empty() && !seeded(Bug::FollowersWin) =>
+        {
             Became::Found(Some(Raw {
                 written: at,
                 bytes: draft.record.into(),

@@ -17,6 +17,8 @@
 //!   `ON CONFLICT DO NOTHING` and a SELECT in one statement see nothing of a row that somebody
 //!   committed in between.
 
+use onceward::bugs::{Bug, seeded};
+
 use super::Settings;
 
 /// The texts of the statements for one schema.
@@ -120,11 +122,15 @@ const DUE: &str = "CASE WHEN due_after > 9223372036854775807 - written
 /// for each row by itself, after whatever `source` does to give it: a part that reads it is never
 /// merged with another.
 fn stamped(source: &str, shift: &str, floor: &str, not_after: &str) -> String {
+    let first_of = match seeded(Bug::LateStatementWrites) {
+        false => "least",
+        true => "greatest",
+    };
     format!(
         "SELECT *
          FROM (SELECT *, greatest(raw + {shift}::bigint, {floor}::bigint) AS written
                FROM (SELECT *, {RAW_MICROS} AS raw FROM {source}) AS clocked) AS timed
-         WHERE written <= least({not_after}, {floor}::bigint + {AHEAD_MAX})"
+         WHERE written <= {first_of}({not_after}, {floor}::bigint + {AHEAD_MAX})"
     )
 }
 
@@ -172,14 +178,32 @@ fn insert_one(records: &str) -> String {
     )
 }
 
+/// Compares the fence in a slot with the one that was seen there.
+fn is(fence: &str, seen: &str) -> String {
+    match seeded(Bug::UpdateIgnoresFence) {
+        false => format!("{fence} = {seen}"),
+        true => format!("{seen} IS NOT NULL"),
+    }
+}
+
+/// What locks the rows of a subselect before the clock is read.
+fn lock(rows: &str) -> String {
+    match seeded(Bug::StampBeforeLock) {
+        false => format!("FOR NO KEY UPDATE OF {rows} SKIP LOCKED"),
+        true => String::new(),
+    }
+}
+
 /// As for an insert, and `$11` the fences seen.
 fn replace(records: &str) -> String {
+    let (is_seen, lock) = (is("held.fence", "given.seen"), lock("held"));
+    let still = is("there.fence", "ready.seen");
     let locked = format!(
         "(SELECT given.* FROM unnest({GIVEN}, $11::uuid[]) AS given ({NAMES}, seen)
           JOIN {records} AS held ON held.slot = given.slot
-          WHERE held.fence = given.seen
+          WHERE {is_seen}
           ORDER BY given.slot
-          FOR NO KEY UPDATE OF held SKIP LOCKED) AS locked"
+          {lock}) AS locked"
     );
     let ready = stamped(&locked, "$9", "$10", "not_after");
     format!(
@@ -187,17 +211,19 @@ fn replace(records: &str) -> String {
          SET fence = ready.fence, state = ready.state, due = ready.due, written = ready.written,
              tenant = ready.tenant, operation = ready.operation, record = ready.record
          FROM (SELECT *, {DUE} AS due FROM ({ready}) AS stamped) AS ready
-         WHERE there.slot = ready.slot AND there.fence = ready.seen
+         WHERE there.slot = ready.slot AND {still}
          RETURNING there.slot, there.written, ready.raw"
     )
 }
 
 /// The same parameters, none of them an array.
 fn replace_one(records: &str) -> String {
+    let (is_seen, lock) = (is("held.fence", "$11::uuid"), lock("held"));
+    let still = is("there.fence", "$11::uuid");
     let locked = format!(
-        "(SELECT slot, $4::bigint AS due_after FROM {records}
-          WHERE slot = $1::bytea AND fence = $11::uuid
-          FOR NO KEY UPDATE SKIP LOCKED) AS locked"
+        "(SELECT slot, $4::bigint AS due_after FROM {records} AS held
+          WHERE slot = $1::bytea AND {is_seen}
+          {lock}) AS locked"
     );
     let ready = stamped(&locked, "$9", "$10", "$8::bigint");
     format!(
@@ -205,7 +231,7 @@ fn replace_one(records: &str) -> String {
          SET fence = $2::uuid, state = $3::smallint, due = ready.due, written = ready.written,
              tenant = $5::text, operation = $6::text, record = $7::bytea
          FROM (SELECT *, {DUE} AS due FROM ({ready}) AS stamped) AS ready
-         WHERE there.slot = ready.slot AND there.fence = $11::uuid
+         WHERE there.slot = ready.slot AND {still}
          RETURNING there.slot, there.written, ready.raw"
     )
 }
@@ -244,6 +270,13 @@ fn read(records: &str) -> String {
 /// more time before its lock was had.
 fn sweep(records: &str, lock: i64) -> String {
     let never = i64::MAX;
+    let (locked, again) = match seeded(Bug::DeleteUnchecked) {
+        false => (
+            "FOR UPDATE SKIP LOCKED",
+            "AND there.state <> 1 AND there.due < (SELECT at FROM horizon)",
+        ),
+        true => ("", ""),
+    };
     format!(
         "WITH permit AS MATERIALIZED (
            SELECT pg_try_advisory_xact_lock({lock}) AS mine, {RAW_MICROS} AS raw
@@ -257,11 +290,10 @@ fn sweep(records: &str, lock: i64) -> String {
            SELECT slot FROM {records}
            WHERE due < (SELECT at FROM horizon) AND due < {never} AND state <> 1
            ORDER BY due LIMIT $2::bigint
-           FOR UPDATE SKIP LOCKED
+           {locked}
          ), gone AS (
            DELETE FROM {records} AS there USING expired
-           WHERE there.slot = expired.slot AND there.state <> 1
-             AND there.due < (SELECT at FROM horizon)
+           WHERE there.slot = expired.slot {again}
            RETURNING 1
          ), lapsed AS MATERIALIZED (
            SELECT slot, written, record FROM {records}

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use onceward::bugs::{Bug, seeded};
 use onceward::store::Error;
 use tokio_postgres::error::SqlState;
 
@@ -50,6 +51,7 @@ impl Trouble {
             Some(said) => sort(said.code()),
             // A row or parameter that cannot be read leaves the connection as it is, but whether
             // something was written is not known.
+            None if seeded(Bug::LossTakenForRollback) => What::Again,
             None => What::Lost,
         };
         Self {
