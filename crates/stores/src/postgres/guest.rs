@@ -169,7 +169,8 @@ impl Leaving {
     async fn connect(&self) -> Option<oneshot::Receiver<String>> {
         let mut session = self.hub.connector.connect(None).await.ok()?;
         self.hub.is_home(&session.about).ok()?;
-        let prepared = session.prepare(&self.hub.connector.statements).await.ok()?;
+        let (prepared, found) = session.ready(&self.hub.connector).await.ok()?;
+        self.hub.found(found);
         let (_, never) = oneshot::channel();
         let gone = std::mem::replace(&mut session.gone, never);
         *self.guest.line.lock() = Some(Arc::new(Line { session, prepared }));

@@ -58,13 +58,11 @@ impl Lane {
 
     /// Serves on one session until it is lost. An error says that it was of no use at all.
     async fn attend(&self, mut session: Session, backoff: &mut Backoff) -> Result<(), String> {
-        let texts = &self.hub.connector.statements;
-        let prepared = session.prepare(texts).await;
-        let prepared = prepared.map_err(|trouble| trouble.to_string())?;
-        // Before anything is sent to it: it may be another server, or set up in another way.
-        let found = session.look(&self.hub.connector.settings).await;
-        self.hub
-            .found(found.map_err(|trouble| trouble.to_string())?);
+        // The class is known before anything is sent: it may be another server, or set up in
+        // another way.
+        let ready = session.ready(&self.hub.connector).await;
+        let (prepared, found) = ready.map_err(|trouble| trouble.to_string())?;
+        self.hub.found(found);
         self.hub.lane_up();
         *backoff = Backoff::default();
         let ended = self.serve(&mut session, &prepared).await;

@@ -46,15 +46,12 @@ async fn attend(
     backoff: &mut Backoff,
 ) -> Result<(), Trouble> {
     let channel = hub.connector.settings.channel();
-    // A hint needs no disk: it is worth nothing after a crash.
-    let begin = format!("SET synchronous_commit = off; LISTEN \"{channel}\"");
-    let begun = session.client.batch_execute(&begin).await;
-    begun.map_err(|error| Trouble::of(&error))?;
-    let notify = session
-        .client
-        .prepare(&hub.connector.statements.notify)
-        .await;
-    let notify = notify.map_err(|error| Trouble::of(&error))?;
+    let begun = tokio::time::timeout(
+        hub.connector.settings.timeout,
+        begin(hub, session, &channel),
+    );
+    let begun = begun.await;
+    let notify = begun.map_err(|_| Trouble::lost("the server did not answer in time"))??;
     *backoff = Backoff::default();
     loop {
         tokio::select! {
@@ -67,6 +64,17 @@ async fn attend(
             () = hub.has_outgoing.notified() => tell(hub, session, &notify, &channel).await?,
         }
     }
+}
+
+/// Begins to listen. Returns the statement that tells others.
+async fn begin(hub: &Hub, session: &Session, channel: &str) -> Result<Statement, Trouble> {
+    // A hint needs no disk: it is worth nothing after a crash.
+    let begin = format!("SET synchronous_commit = off; LISTEN \"{channel}\"");
+    let client = &session.client;
+    let begun = client.batch_execute(&begin).await;
+    begun.map_err(|error| Trouble::of(&error))?;
+    let notify = client.prepare(&hub.connector.statements.notify).await;
+    notify.map_err(|error| Trouble::of(&error))
 }
 
 /// Tells other nodes of the slots that changed.

@@ -196,6 +196,18 @@ impl About {
 // === impl Session ===
 
 impl Session {
+    /// Prepares the statements of a lane, and looks at the settings that say what a write survives.
+    pub(super) async fn ready(&self, connector: &Connector) -> Result<(Prepared, Found), Trouble> {
+        let ready = async {
+            tokio::try_join!(
+                self.prepare(&connector.statements),
+                self.look(&connector.settings)
+            )
+        };
+        let ready = tokio::time::timeout(connector.settings.timeout, ready).await;
+        ready.map_err(|_| Trouble::lost("the server did not answer in time"))?
+    }
+
     /// Prepares the statements of a lane.
     pub(super) async fn prepare(&self, texts: &Statements) -> Result<Prepared, Trouble> {
         let client = &self.client;
@@ -219,8 +231,7 @@ impl Session {
         })
     }
 
-    /// Looks at the settings that say what a write survives.
-    pub(super) async fn look(&self, settings: &Settings) -> Result<Found, Trouble> {
+    async fn look(&self, settings: &Settings) -> Result<Found, Trouble> {
         let row = self.client.query_one(QUESTION, &[]).await;
         let found = row.and_then(|row| Found::read(&row, !settings.promotes));
         found.map_err(|error| Trouble::of(&error))
