@@ -7,6 +7,7 @@
 
 mod across;
 mod conformance;
+mod guests;
 mod network;
 mod opening;
 mod servers;

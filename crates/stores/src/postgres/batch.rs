@@ -10,7 +10,7 @@ use onceward::record::StateName;
 use onceward::{Fence, SlotId};
 use tokio_postgres::Row;
 
-use super::hub::{Hub, later};
+use super::hub::{Hub, in_time, later};
 use super::lane::{chance, is_end};
 use super::queue::{Answer, Batch, Became, Job, Kind, Raw};
 use super::reckon::Terms;
@@ -239,18 +239,14 @@ fn conclude(hub: &Arc<Hub>, mut job: Job, became: Became, now: i64) {
 }
 
 /// Sends a call again after a while: its slot was held by somebody else.
-fn again(hub: &Arc<Hub>, mut job: Job) {
-    let now = hub.reckoning.stopwatch();
-    if job.deadline <= now {
-        let slot = job.slot;
-        hub.queue.lock().release(job.kind, [slot]);
-        job.answer(Err(Trouble::lost("somebody else holds the record")));
+fn again(hub: &Arc<Hub>, job: Job) {
+    let Some(mut job) = in_time(hub, job) else {
         return;
-    }
+    };
     let (first, most) = LOCKED;
     let wait = first.saturating_mul(1 << job.tries.min(10)).min(most);
     job.tries += 1;
-    let left = job.deadline - now;
+    let left = job.deadline.saturating_sub(hub.reckoning.stopwatch());
     later(hub, job, wait.mul_f64(chance()).min(left));
 }
 

@@ -351,12 +351,27 @@ pub(super) fn later(hub: &Arc<Hub>, job: Job, wait: Duration) {
     // Not on the caller's runtime, which may end before that.
     own.spawn(async move {
         tokio::time::sleep(wait).await;
+        let Some(job) = in_time(&hub, job) else {
+            return;
+        };
         let put = hub.queue.lock().again(job);
         match put {
             Ok(()) => hub.wake.notify_last(),
             Err(refused) => refused.answer(),
         }
     });
+}
+
+/// Gives a call back, unless its time is up: then it is answered, and not sent again behind its
+/// caller's back.
+pub(super) fn in_time(hub: &Hub, job: Job) -> Option<Job> {
+    if hub.reckoning.stopwatch() < job.deadline {
+        return Some(job);
+    }
+    hub.queue.lock().release(job.kind, [job.slot]);
+    hub.go_on();
+    job.answer(Err(Trouble::lost("somebody else holds the record")));
+    None
 }
 
 impl std::fmt::Debug for Errand {

@@ -44,6 +44,8 @@ pub struct Figures {
     pub splits: u64,
     /// Calls that waited for somebody else's lock and were sent again.
     pub retries: u64,
+    /// Calls that came alone and were sent by their caller.
+    pub lone: u64,
 }
 
 /// What is asked.
@@ -171,6 +173,7 @@ impl Queue {
         }
         self.figures.batches += 1;
         self.figures.calls += 1;
+        self.figures.lone += 1;
         Batch {
             kind: job.kind,
             jobs: vec![job],

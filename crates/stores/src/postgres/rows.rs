@@ -1,8 +1,9 @@
 //! Rows: what a statement said of each slot.
 
 use bytes::Bytes;
-use onceward::{Fence, SlotId};
+use onceward::{BoxError, Fence, SlotId};
 use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use super::queue::{Kind, Raw};
@@ -27,6 +28,10 @@ pub(super) enum Said {
     /// This is there, and nothing was written so far.
     There(Option<(Fence, Raw)>),
 }
+
+/// A slot as the table has it. The table itself takes names of any length: a CHECK
+/// would be compiled anew by each statement, which a lone write would feel.
+struct Name(SlotId);
 
 // === impl Told ===
 
@@ -133,9 +138,20 @@ fn raw(written: i64, record: &[u8]) -> Raw {
 
 /// The slot in a column.
 pub(super) fn slot(row: &Row, column: usize) -> Result<SlotId, tokio_postgres::Error> {
-    let bytes: &[u8] = row.try_get(column)?;
-    let bytes = bytes
-        .try_into()
-        .expect("the table takes slots of this length only");
-    Ok(SlotId::from_bytes(bytes))
+    let Name(slot) = row.try_get(column)?;
+    Ok(slot)
+}
+
+// === impl Name ===
+
+impl<'a> FromSql<'a> for Name {
+    fn from_sql(kind: &Type, bytes: &'a [u8]) -> Result<Self, BoxError> {
+        let bytes = <&[u8]>::from_sql(kind, bytes)?;
+        let bytes = bytes.try_into().map_err(|_| "not the length of a slot")?;
+        Ok(Self(SlotId::from_bytes(bytes)))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <&[u8]>::accepts(kind)
+    }
 }

@@ -66,7 +66,7 @@ fn first(settings: &Settings) -> Vec<String> {
     vec![
         format!(
             "CREATE TABLE {records} (
-               slot bytea NOT NULL CHECK (octet_length(slot) = 32),
+               slot bytea NOT NULL,
                fence uuid NOT NULL,
                state smallint NOT NULL,
                due bigint NOT NULL,
