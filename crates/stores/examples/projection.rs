@@ -5,6 +5,11 @@
 //! says where to go on; the key `<projection>/<event>` says that an event was dealt with even where
 //! the feed delivers it again, out of turn or by another way.
 //!
+//! A position may only move on if nothing can appear before it any more. Numbers of a sequence are
+//! given out before their transactions commit, in whatever order those do, so whoever writes the
+//! feed locks it first: one transaction at a time, and numbers grow in the order of commits. (The
+//! outbox of the store does so for each key.)
+//!
 //! ```text
 //! DATABASE_URL=postgres://postgres@127.0.0.1/postgres \
 //!   cargo run -p onceward-stores --features postgres --example projection
@@ -42,8 +47,12 @@ async fn main() -> Result<(), BoxError> {
     let pool = Connections::new(store.settings(), 2);
     let connection = pool.get().await?;
     connection.batch_execute(TABLES).await?;
-    let some = "INSERT INTO feed (account, amount)
-                SELECT 'account-' || n % 3, n FROM generate_series(1, 30) n";
+    // Readers do not wait for this lock; other writers do, until the commit.
+    let some = "BEGIN;
+                LOCK TABLE feed IN SHARE ROW EXCLUSIVE MODE;
+                INSERT INTO feed (account, amount)
+                SELECT 'account-' || n % 3, n FROM generate_series(1, 30) n;
+                COMMIT";
     connection.batch_execute(some).await?;
     drop(connection);
 

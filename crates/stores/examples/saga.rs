@@ -11,6 +11,9 @@
 //! ```
 //!
 //! `trip-2 hotel` is a trip whose hotel is full.
+//!
+//! Keys are forgotten after their retention, and a step whose key is forgotten would be done again.
+//! Choose one that outlives the longest time after which a saga may still be started again.
 
 use std::env;
 

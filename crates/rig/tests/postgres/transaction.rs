@@ -8,6 +8,7 @@ mod phases;
 mod service;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod whole;
 mod world;
 
 use onceward::{BoxError, Effect, Engine, OnBusy, Outcome, Policy, RunError, Store as _, Verdict};

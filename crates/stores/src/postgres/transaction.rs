@@ -47,6 +47,7 @@ use onceward::{
 use super::PostgresStore;
 use super::reckon::timestamp;
 
+mod fault;
 mod hub;
 mod patience;
 mod phase;
@@ -70,8 +71,10 @@ pub use work::{Completed, Work};
 pub(super) use source::connect;
 pub(super) use statements::Sql;
 
+use fault::Fault;
 use hub::Hub;
-use session::{Call, Cells, Fault, Value};
+use session::{Call, Cells, Value};
+use work::Held;
 
 /// Begins and completes work inside the caller's own transactions.
 ///
@@ -123,6 +126,11 @@ pub enum Error {
     #[error("the claim is lost")]
     Lost,
 
+    /// The slot was asked for in another transaction than this, or in none: it is not held, and
+    /// nothing was written. Send `BEGIN` before, and let the work not end its own transaction.
+    #[error("{}", statements::APART)]
+    Apart,
+
     /// The recovery point or the event is too large, or has no name.
     #[error("{0}")]
     TooLarge(&'static str),
@@ -135,6 +143,8 @@ pub enum Error {
 /// What was found in a slot, and whether it is ours to write.
 struct Looked {
     taken: bool,
+    /// When the transaction began, by which it is known again.
+    began: i64,
     found: Option<Record>,
     now: Timestamp,
 }
@@ -246,15 +256,24 @@ impl Shared {
         let Ok([Some(taken), Some(row)]) = <[_; 2]>::try_from(rows) else {
             return Err(Error::Database("a statement had no answer".into()));
         };
-        let found = row.record.zip(row.written).map(|(bytes, written)| {
-            codec::decode(&bytes, timestamp(written)).map_err(|source| {
-                let source = source.into();
-                onceward::Error::Store(store::Error::Unreadable { slot, source })
-            })
-        });
+        // Each statement would stand alone, and the lock would have ended with the first.
+        if taken.began != row.began {
+            return Err(Error::Apart);
+        }
+        let unreadable = |source| onceward::Error::Store(store::Error::Unreadable { slot, source });
+        let found = match (row.record, row.written) {
+            (None, None) => None,
+            (Some(bytes), Some(written)) => {
+                let decoded = codec::decode(&bytes, timestamp(written));
+                Some(decoded.map_err(|source| unreadable(source.into()))?)
+            }
+            // Half a row is not an empty slot.
+            _ => return Err(unreadable("a column is empty".into()).into()),
+        };
         Ok(Looked {
             taken: taken.yes,
-            found: found.transpose()?,
+            began: taken.began,
+            found,
             now: timestamp(self.store.terms().now(row.number)),
         })
     }
@@ -266,7 +285,12 @@ impl Shared {
         arrival: &Arrival,
         looked: Looked,
     ) -> Result<Begun, Error> {
-        let Looked { taken, found, now } = looked;
+        let Looked {
+            taken,
+            began,
+            found,
+            now,
+        } = looked;
         let step = decide(found.as_ref(), arrival, now);
         let step = match Verdict::of(step, arrival.id(), now) {
             Ok(Verdict::Replay(replay)) => return Ok(Begun::Replay(replay)),
@@ -282,28 +306,36 @@ impl Shared {
             }
             // There is something to do, and somebody else is about to do it.
             _ if !taken => Ok(self.busy(arrival, None)),
-            (step, None) => Ok(Begun::Execute(self.work(arrival, &step, None, now))),
+            (step, None) => {
+                let work = self.work(arrival, &step, None, now, began);
+                Ok(Begun::Execute(work))
+            }
             (step, Some(found)) => {
                 match self.hold(session, arrival.id(), found.fence).await? {
-                    true => Ok(Begun::Execute(self.work(arrival, &step, Some(found), now))),
+                    Some(held) if held != began => Err(Error::Apart),
+                    Some(_) => {
+                        let work = self.work(arrival, &step, Some(found), now, began);
+                        Ok(Begun::Execute(work))
+                    }
                     // It moved, or is about to.
-                    false => Ok(self.busy(arrival, None)),
+                    None => Ok(self.busy(arrival, None)),
                 }
             }
         }
     }
 
-    /// Keeps a record from being changed by others until the transaction ends.
+    /// Keeps a record from being changed by others until the transaction ends. Returns when that
+    /// began, or `None` where the record is not there to be held.
     async fn hold<S: Session>(
         &self,
         session: &mut S,
         slot: SlotId,
         fence: Fence,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<i64>, Error> {
         let fence = fence.to_string();
         let values = [Value::Bytes(slot.as_bytes()), Value::Text(&fence)];
         let rows = session.calls(&[call(&self.sql.hold, &values)]).await?;
-        Ok(matches!(rows[..], [Some(_)]))
+        Ok(rows.into_iter().next().flatten().map(|row| row.began))
     }
 
     fn work(
@@ -312,6 +344,7 @@ impl Shared {
         step: &Step,
         found: Option<&Record>,
         now: Timestamp,
+        began: i64,
     ) -> Work {
         let over = found.map(|found| found.fence);
         let (record, duty) = claim(step, found, arrival, Fence::mint(over, now));
@@ -319,7 +352,7 @@ impl Shared {
             self.clone(),
             arrival.clone(),
             record.stamped(now),
-            over,
+            Held { over, began },
             duty,
         )
     }
@@ -363,6 +396,7 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Conflict(source) | Fault::Missed(source) => Self::Overtaken(source),
+            Fault::Apart => Self::Apart,
             Fault::Gone(source) | Fault::Refused(source) => Self::Database(source),
         }
     }

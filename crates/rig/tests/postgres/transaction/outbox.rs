@@ -300,15 +300,45 @@ async fn a_relay_whose_connection_is_cut_goes_on() {
     let relay = broker.relay(&world.store, RelayPace::default());
     stage(world, "key", 0..10).await;
     until(async || broker.of("key").len() >= 10).await;
-    world
-        .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%heads%' AND pid <> pg_backend_pid()")
-        .await;
+    let outbox = world.store.settings().table("outbox");
+    let cut = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+         WHERE query LIKE '%heads%' AND query LIKE '%{outbox}%' AND pid <> pg_backend_pid()"
+    );
+    until(async || world.count(&cut).await > 0).await;
     stage(world, "key", 10..20).await;
     until(async || staged(world).await == 0).await;
     relay.stop().await;
     let mut all = broker.of("key");
     all.dedup();
     assert_eq!(all, (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_has_failed_and_the_relay_goes_on() {
+    let world = &World::new().await;
+    let broker = Broker::default();
+    let seen = broker.clone();
+    let relay = Relay::start(&world.store, RelayPace::default(), move |event| {
+        // The first time before there is a future, the second time in it.
+        assert!(event.key != "bad" || event.tries > 0, "it does not fit");
+        let seen = seen.clone();
+        async move {
+            assert!(
+                event.key != "bad" || event.tries > 1,
+                "it still does not fit"
+            );
+            seen.take(event);
+            Ok(())
+        }
+    });
+    stage(world, "bad", 0..1).await;
+    stage(world, "good", 0..10).await;
+    until(async || staged(world).await == 0).await;
+    relay.stop().await;
+    let bad = broker.0.lock()["bad"][0].clone();
+    assert_eq!((bad.tries, broker.of("bad")), (2, vec![0]));
+    assert_eq!(broker.of("good"), (0..10).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn by_hand_it_is_the_same() {
         .unwrap();
     first.commit().await.unwrap();
     completed.announce();
-    waiter.wait().await;
+    assert!(waiter.wait().await);
 
     let mut second = pool.begin().await.unwrap();
     let Begun::Replay(replay) = world

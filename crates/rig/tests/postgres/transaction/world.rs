@@ -70,6 +70,11 @@ impl World {
         arrival.id()
     }
 
+    /// The URL of the server, without what the store adds.
+    pub(super) fn server(&self) -> &str {
+        self.scratch.server()
+    }
+
     pub(super) async fn sql(&self, text: &str) {
         self.scratch.sql(text).await;
     }

@@ -10,14 +10,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use onceward::BoxError;
 use onceward::store::Store as _;
 use tokio::sync::{Notify, watch};
@@ -84,7 +85,7 @@ struct Done {
 impl Relay {
     /// Starts a relay that gives every event of `store` to `publish`.
     ///
-    /// An event is removed once `publish` returned `Ok`. An error puts it off, for longer each
+    /// An event is removed once `publish` returned `Ok`. An error or a panic puts it off, for longer each
     /// time, and with it the events behind it of the same key, but no others. An event may be
     /// published more than once: after a crash, a timeout, or an error that came too late.
     /// A future of `publish` may be dropped when the relay loses its connection.
@@ -322,12 +323,16 @@ where
         };
         for event in events {
             let (number, tries) = (event.number, event.tries);
-            let error: BoxError = match timeout(self.pace.patience, (self.publish)(event)).await {
-                Ok(Ok(())) => {
+            // One callback that panics must not end the relay, and every key with it.
+            let publish = AssertUnwindSafe(async { (self.publish)(event).await });
+            let published = timeout(self.pace.patience, publish.catch_unwind()).await;
+            let error: BoxError = match published {
+                Ok(Ok(Ok(()))) => {
                     done.published.push(number);
                     continue;
                 }
-                Ok(Err(error)) => error,
+                Ok(Ok(Err(error))) => error,
+                Ok(Err(_)) => "the callback panicked".into(),
                 Err(late) => late.into(),
             };
             tracing::warn!(number, tries, %error, "an event could not be published");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -19,6 +20,8 @@ use super::super::PostgresStore;
 pub(super) struct Hub {
     store: PostgresStore,
     slots: Mutex<HashMap<SlotId, Arc<Queue>>>,
+    /// How many wait in all.
+    waiting: AtomicUsize,
     listener: Mutex<Option<AbortHandle>>,
 }
 
@@ -29,6 +32,8 @@ pub(super) struct Queue {
     pub(super) turn: tokio::sync::Mutex<()>,
     told: Notify,
     seats: Mutex<usize>,
+    /// How many of them wait.
+    waiting: AtomicUsize,
 }
 
 /// A place among them.
@@ -38,6 +43,10 @@ pub(super) struct Seat {
     queue: Arc<Queue>,
     slot: SlotId,
 }
+
+/// A place in the line of those who wait for a slot, while there is one.
+#[derive(Debug)]
+pub(super) struct Line<'a>(&'a Seat);
 
 /// A place among those who wait for a slot. It holds no connection.
 #[derive(Debug)]
@@ -54,10 +63,16 @@ impl Hub {
     /// How long to wait at the most before asking again.
     pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
+    /// How many may wait for one slot.
+    const PER_SLOT: usize = 10_000;
+    /// How many may wait in all.
+    const IN_ALL: usize = 20_000;
+
     pub(super) fn new(store: PostgresStore) -> Arc<Self> {
         Arc::new(Self {
             store,
             slots: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             listener: Mutex::default(),
         })
     }
@@ -121,6 +136,16 @@ impl Seat {
         self.queue.told.notified()
     }
 
+    /// Takes a place in the line, or returns `None` where too many wait already: whoever waits
+    /// takes room, and one slow slot or many must not take all of it.
+    pub(super) fn line(&self) -> Option<Line<'_>> {
+        let line = Line(self);
+        // Counted first, and taken back by the drop.
+        let of_slot = self.queue.waiting.fetch_add(1, Ordering::Relaxed);
+        let in_all = self.hub.waiting.fetch_add(1, Ordering::Relaxed);
+        (of_slot < Hub::PER_SLOT && in_all < Hub::IN_ALL).then_some(line)
+    }
+
     /// Whether the slot holds something to act upon, as far as can be told.
     async fn is_settled(&self) -> bool {
         match self.hub.store.get(self.slot).await {
@@ -129,6 +154,13 @@ impl Seat {
             }),
             Err(_) => false,
         }
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        self.0.queue.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.hub.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -161,15 +193,20 @@ impl Waiter {
     }
 
     /// Waits until it is worth beginning again: somebody said that the slot changed, or a
-    /// moment has passed. Roll back first, so that no connection is held meanwhile.
+    /// moment has passed. Roll back first, so that no connection is held meanwhile. Returns
+    /// `false` at once where too many wait already: tell the caller to come back later instead.
     ///
     /// Needs a tokio runtime, as everything that waits.
-    pub async fn wait(self) {
+    pub async fn wait(self) -> bool {
+        let Some(_line) = self.seat.line() else {
+            return false;
+        };
         let told = self.seat.told();
         // After that: what is told from here on is heard, and what was told before is seen.
         if !self.seat.is_settled().await {
             // Either is a reason to look.
             let _ = tokio::time::timeout(Hub::LONGEST_PAUSE / 2, told).await;
         }
+        true
     }
 }

@@ -7,7 +7,8 @@ use onceward::store::{Store as _, Swap};
 use onceward::{Arrival, Duty, Fence, Reason, Record, SlotId, Timestamp};
 
 use super::session::{Call, Cells, Value};
-use super::{Error, Session, Shared, Work};
+use super::work::Held;
+use super::{Error, Looked, Session, Shared, Work};
 
 /// Work that has reached a recovery point and goes on in another transaction.
 ///
@@ -77,23 +78,36 @@ impl Paused {
         if self.staged {
             self.keys.announce_staged();
         }
-        if matches!(held, [Some(_)]) {
-            return Ok(self.work());
+        if let [Some(row)] = held {
+            return Ok(self.work(row.began));
         }
         let looked = self.keys.look(session, self.slot).await?;
-        match looked.found {
-            Some(found) if found.mark == self.record.mark && found.outcome().is_none() => {
-                match self.keys.hold(session, self.slot, found.fence).await? {
-                    true => Ok(Self {
-                        record: Box::new(found),
-                        ..self
-                    }
-                    .work()),
-                    false => Err(Error::Overtaken("somebody else holds the record".into())),
-                }
+        self.reclaimed(session, looked).await
+    }
+
+    /// Goes on with what was found, if it carries our mark.
+    pub(super) async fn reclaimed<S: Session>(
+        self,
+        session: &mut S,
+        looked: Looked,
+    ) -> Result<Work, Error> {
+        let Some(found) = looked.found.filter(|found| self.is_ours(found)) else {
+            return Err(Error::Lost);
+        };
+        let held = self.keys.hold(session, self.slot, found.fence).await?;
+        match held {
+            Some(began) if began != looked.began => Err(Error::Apart),
+            Some(began) => {
+                let record = Box::new(found);
+                Ok(Self { record, ..self }.work(began))
             }
-            _ => Err(Error::Lost),
+            None => Err(Error::Overtaken("somebody else holds the record".into())),
         }
+    }
+
+    /// Whether a record that was found is this work's own, and not at its end.
+    pub(super) fn is_ours(&self, found: &Record) -> bool {
+        found.mark.is_some() && found.mark == self.record.mark && found.outcome().is_none()
     }
 
     /// Lets the lease start anew, between two transactions.
@@ -126,9 +140,10 @@ impl Paused {
         }
     }
 
-    fn work(self) -> Work {
+    fn work(self, began: i64) -> Work {
         let over = Some(self.record.fence);
-        Work::new(self.keys, self.arrival, *self.record, over, Duty::Execute)
+        let held = Held { over, began };
+        Work::new(self.keys, self.arrival, *self.record, held, Duty::Execute)
     }
 
     fn next_fence(&self) -> Fence {

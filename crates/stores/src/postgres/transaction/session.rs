@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use onceward::BoxError;
 use tokio::sync::OnceCell;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Transaction};
 
+use super::fault::Fault;
 use super::statements::{Sql, Statement};
 
 /// A transaction that the caller has begun, and will commit or roll back.
@@ -58,19 +59,8 @@ pub struct Cells {
     pub(in super::super) number: i64,
     pub(super) written: Option<i64>,
     pub(super) record: Option<Bytes>,
-}
-
-/// Why the database did not do as asked.
-#[derive(Debug)]
-pub enum Fault {
-    /// Another transaction came in between: roll back and begin again.
-    Conflict(BoxError),
-    /// The row that a write counted on is not as it was, or there is one where none was.
-    Missed(BoxError),
-    /// The line broke, or the server went away.
-    Gone(BoxError),
-    /// Anything else.
-    Refused(BoxError),
+    /// When the transaction began, in microseconds.
+    pub(super) began: i64,
 }
 
 /// A connection of tokio-postgres that keeps the statements prepared on it.
@@ -81,6 +71,8 @@ pub enum Fault {
 pub struct Connection {
     client: Client,
     prepared: Prepared,
+    /// Whether it once did not answer in time.
+    is_late: AtomicBool,
 }
 
 /// A transaction on a [`Connection`]: what [`Connection::transaction`] returns.
@@ -102,7 +94,19 @@ impl Connection {
         Self {
             client,
             prepared: Prepared::default(),
+            is_late: AtomicBool::new(false),
         }
+    }
+
+    /// Whether it is of no more use: closed, or it did not answer in time and nobody knows what
+    /// it is still about. A pool drops such a connection and does not give it out again.
+    pub fn is_spent(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed) || self.client.is_closed()
+    }
+
+    /// It did not answer in time.
+    pub(super) fn spend(&self) {
+        self.is_late.store(true, Ordering::Relaxed);
     }
 
     /// Begins a transaction.
@@ -265,6 +269,7 @@ async fn one(
         record: row
             .try_get::<_, Option<&[u8]>>(3)?
             .map(Bytes::copy_from_slice),
+        began: row.try_get(4)?,
     }))
 }
 
@@ -294,33 +299,4 @@ impl ToSql for Value<'_> {
     }
 
     to_sql_checked!();
-}
-
-// === impl Fault ===
-
-impl Fault {
-    /// Sorts an error by its SQLSTATE; one without any never came from the server.
-    pub(super) fn of(code: Option<&str>, error: BoxError) -> Self {
-        let among = |states: [SqlState; 2]| states.iter().any(|it| Some(it.code()) == code);
-        let conflicts = [
-            SqlState::T_R_SERIALIZATION_FAILURE,
-            SqlState::T_R_DEADLOCK_DETECTED,
-        ];
-        let missed = [SqlState::UNIQUE_VIOLATION, SqlState::DIVISION_BY_ZERO];
-        match code {
-            None => Self::Gone(error),
-            Some(_) if among(conflicts) => Self::Conflict(error),
-            Some(_) if among(missed) => Self::Missed(error),
-            // The connection failed, or an operator or a shutdown cut in.
-            Some(code) if code.starts_with("08") || code.starts_with("57P") => Self::Gone(error),
-            Some(_) => Self::Refused(error),
-        }
-    }
-}
-
-impl From<tokio_postgres::Error> for Fault {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let code = error.code().map(|code| code.code().to_owned());
-        Self::of(code.as_deref(), error.into())
-    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join};
@@ -14,7 +15,8 @@ use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use super::super::{Settings, tls};
-use super::session::{Answers, Call, Calls, Cells, Connection, Fault};
+use super::fault::{Fault, Unfinished};
+use super::session::{Answers, Call, Calls, Cells, Connection};
 
 /// Where [`Transactional::run`](super::Transactional::run) gets its transactions from: a
 /// [`Checkout`], or (with the feature `sqlx`) a `sqlx::PgPool`.
@@ -22,9 +24,13 @@ pub trait Source: Send + Sync {
     /// A connection with an open transaction.
     type Open: Open;
 
-    /// Takes a connection, begins a transaction, and sends `calls` in it.
+    /// Takes a connection, begins a transaction, and sends `calls` in it, all `within` that time.
     #[doc(hidden)]
-    fn open<'a>(&'a self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Opened<Self::Open>>;
+    fn open<'a>(
+        &'a self,
+        calls: &'a [Call<'a>],
+        within: Duration,
+    ) -> BoxFuture<'a, Opened<Self::Open>>;
 }
 
 /// A transaction that was begun, with the answers to its first calls.
@@ -38,29 +44,26 @@ pub trait Open: Calls {
     #[doc(hidden)]
     fn target(&self) -> &Self::Target;
 
-    /// Sends `call` and commits, both in one go where that is safe.
+    /// Sends `call` and commits, both in one go where that is safe. What is not answered `within`
+    /// that time is in doubt.
     #[doc(hidden)]
-    fn finish<'a>(self, call: Call<'a>) -> BoxFuture<'a, Finished>
+    fn finish<'a>(self, call: Call<'a>, within: Duration) -> BoxFuture<'a, Finished>
     where
         Self: 'a;
+
+    /// The connection did not answer in time, and is not to be used again.
+    #[doc(hidden)]
+    fn spend(&self);
 }
 
 /// What a transaction that was to be committed came to.
 pub(super) type Finished = Result<Vec<Option<Cells>>, Unfinished>;
 
-/// Why a transaction was not committed, as far as is known.
-#[derive(Debug)]
-pub enum Unfinished {
-    /// It was not.
-    No(Fault),
-    /// Nobody can tell: the line broke after the commit was sent.
-    InDoubt(BoxError),
-}
-
 /// A pool of tokio-postgres.
 ///
-/// What it gives out has to go back when it is dropped. A pool of another crate, such as deadpool
-/// or bb8, makes its connections with [`Connection::new`] and gives them out here.
+/// What it gives out has to go back when it is dropped, unless it [is
+/// spent](Connection::is_spent). A pool of another crate, such as deadpool or bb8, makes its
+/// connections with [`Connection::new`] and gives them out here.
 pub trait Checkout: Send + Sync {
     /// What is given out.
     type Given: Deref<Target = Connection> + Send + Sync + 'static;
@@ -84,12 +87,17 @@ struct Shared {
     idle: Mutex<Vec<Connection>>,
 }
 
+/// What is said of a transaction whose connection is not used any more.
+pub(super) const LATE: &str = "the database did not answer in time";
+
 /// Connects as the settings say, and returns the client with what has to be driven.
 pub(in super::super) async fn connect(
     settings: &Settings,
 ) -> Result<(Client, impl Future<Output = ()> + Send + use<>), BoxError> {
     let config = settings.config();
-    let (client, connection) = config.connect(tls::connector(settings)?).await?;
+    let connected = config.connect(tls::connector(settings)?);
+    let connected = timeout(settings.timeout(), connected).await;
+    let (client, connection) = connected.map_err(|_| "the server did not answer in time")??;
     let driver = connection.map(|ended| {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended");
@@ -119,36 +127,25 @@ pub struct OpenOn<C: Deref<Target = Connection>> {
 impl<C: Checkout> Source for C {
     type Open = OpenOn<C::Given>;
 
-    fn open<'a>(&'a self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Opened<Self::Open>> {
+    fn open<'a>(
+        &'a self,
+        calls: &'a [Call<'a>],
+        within: Duration,
+    ) -> BoxFuture<'a, Opened<Self::Open>> {
         Box::pin(async move {
-            let connection = self.checkout().await.map_err(Fault::Gone)?;
-            let statements: Vec<_> = calls.iter().map(|call| call.statement).collect();
-            connection.prepare(&statements).await?;
+            let given = timeout(within, self.checkout()).await;
+            let given = given.map_err(|_| Fault::Gone("there was no connection in time".into()))?;
             let opened = OpenOn {
-                connection,
+                connection: given.map_err(Fault::Gone)?,
                 open: true,
             };
-            let mut session = &*opened.connection;
-            // One round trip for all of it, in this order.
-            let begin = opened.connection.batch_execute("BEGIN");
-            let (began, rows) = join(begin, session.calls(calls)).await;
-            began?;
-            let rows = rows?;
+            let rows = timeout(within, opened.begin(calls)).await;
+            let rows = rows.map_err(|_| {
+                opened.spend();
+                Fault::Gone(LATE.into())
+            })??;
             Ok((opened, rows))
         })
-    }
-}
-
-// === impl Unfinished ===
-
-impl Unfinished {
-    /// What a commit's error tells: a constraint that is checked only then is the work's own.
-    pub(super) fn at_commit(fault: Fault) -> Self {
-        match fault {
-            Fault::Gone(error) => Self::InDoubt(error),
-            Fault::Missed(error) => Self::No(Fault::Refused(error)),
-            fault @ (Fault::Conflict(_) | Fault::Refused(_)) => Self::No(fault),
-        }
     }
 }
 
@@ -158,6 +155,18 @@ impl<C: Deref<Target = Connection>> OpenOn<C> {
     /// There is nothing to roll back any more.
     fn ended(&mut self) {
         self.open = false;
+    }
+
+    /// Begins the transaction and sends its first calls.
+    async fn begin(&self, calls: &[Call<'_>]) -> Answers {
+        let statements: Vec<_> = calls.iter().map(|call| call.statement).collect();
+        self.connection.prepare(&statements).await?;
+        let mut session = &*self.connection;
+        // One round trip for all of it, in this order.
+        let begin = self.connection.batch_execute("BEGIN");
+        let (began, rows) = join(begin, session.calls(calls)).await;
+        began?;
+        rows
     }
 }
 
@@ -174,29 +183,37 @@ impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
         &self.connection
     }
 
-    fn finish<'a>(mut self, call: Call<'a>) -> BoxFuture<'a, Finished>
+    fn finish<'a>(mut self, call: Call<'a>, within: Duration) -> BoxFuture<'a, Finished>
     where
         Self: 'a,
     {
         Box::pin(async move {
             let connection = &*self.connection;
-            let prepared = connection.prepare(&[call.statement]).await;
+            let prepared = timeout(within, connection.prepare(&[call.statement])).await;
+            let prepared = prepared.map_err(|_| {
+                self.spend();
+                Unfinished::No(Fault::Gone(LATE.into()))
+            })?;
             prepared.map_err(Unfinished::No)?;
             let calls = [call];
             let mut session = connection;
             // The write breaks the transaction where it cannot be made, and then the commit
             // behind it is a rollback: nobody has to look in between.
             let commit = connection.batch_execute("COMMIT");
-            let (rows, committed) = join(session.calls(&calls), commit).await;
+            let answers = timeout(within, join(session.calls(&calls), commit)).await;
+            let answers = answers.inspect_err(|_| self.spend());
             self.ended();
-            match (rows, committed) {
-                // Both were sent, so the commit may have been done.
-                (Err(Fault::Gone(error)), _) => Err(Unfinished::InDoubt(error)),
-                (Err(fault), _) => Err(Unfinished::No(fault)),
-                (Ok(_), Err(error)) => Err(Unfinished::at_commit(error.into())),
-                (Ok(rows), Ok(())) => Ok(rows),
+            match answers {
+                Err(_) => Err(Unfinished::InDoubt(LATE.into())),
+                Ok((Err(fault), _)) => Err(Unfinished::before_commit(fault)),
+                Ok((Ok(_), Err(error))) => Err(error.into()),
+                Ok((Ok(rows), Ok(()))) => Ok(rows),
             }
         })
+    }
+
+    fn spend(&self) {
+        self.connection.spend();
     }
 }
 
@@ -243,7 +260,7 @@ impl Connections {
 
     fn idle(&self) -> Option<Connection> {
         let mut idle = self.0.idle.lock();
-        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.is_closed())
+        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.is_spent())
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
@@ -292,7 +309,7 @@ impl DerefMut for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
-            && !connection.is_closed()
+            && !connection.is_spent()
         {
             self.pool.0.idle.lock().push(connection);
         }

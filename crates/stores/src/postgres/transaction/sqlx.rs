@@ -1,17 +1,18 @@
 //! The same inside the transactions of sqlx.
 
-use std::borrow::Cow;
 use std::ops::DerefMut;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use onceward::BoxError;
-use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnection, PgPool, PgRow, Postgres};
+use sqlx::postgres::{PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, Postgres};
 use sqlx::{AssertSqlSafe, Row as _, Transaction};
+use tokio::time::timeout;
 
-use super::session::{Answers, Call, Calls, Cells, Fault, Value};
-use super::source::{Finished, Open, Opened, Source, Unfinished};
+use super::fault::{Fault, Said, Unfinished};
+use super::session::{Answers, Call, Calls, Cells, Value};
+use super::source::{Finished, LATE, Open, Opened, Source};
 use super::tx::Tx;
 
 impl Calls for PgConnection {
@@ -29,11 +30,19 @@ impl Calls for Transaction<'_, Postgres> {
 impl Source for PgPool {
     type Open = Transaction<'static, Postgres>;
 
-    fn open<'a>(&'a self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Opened<Self::Open>> {
-        Box::pin(async move {
+    fn open<'a>(
+        &'a self,
+        calls: &'a [Call<'a>],
+        within: Duration,
+    ) -> BoxFuture<'a, Opened<Self::Open>> {
+        let open = async move {
             let mut transaction = self.begin().await?;
             let rows = send(&mut transaction, calls).await?;
             Ok((transaction, rows))
+        };
+        Box::pin(async move {
+            let opened = timeout(within, open).await;
+            opened.unwrap_or_else(|_| Err(Fault::Gone(LATE.into())))
         })
     }
 }
@@ -45,19 +54,26 @@ impl Open for Transaction<'static, Postgres> {
         self
     }
 
-    fn finish<'a>(mut self, call: Call<'a>) -> BoxFuture<'a, Finished>
+    fn finish<'a>(mut self, call: Call<'a>, within: Duration) -> BoxFuture<'a, Finished>
     where
         Self: 'a,
     {
         Box::pin(async move {
             let calls = [call];
-            let rows = send(&mut self, &calls).await.map_err(Unfinished::No)?;
-            match self.commit().await {
-                Ok(()) => Ok(rows),
-                Err(error) => Err(Unfinished::at_commit(error.into())),
+            let rows = match timeout(within, send(&mut self, &calls)).await {
+                Ok(rows) => rows.map_err(Unfinished::No)?,
+                Err(_) => return Err(Unfinished::No(Fault::Gone(LATE.into()))),
+            };
+            match timeout(within, self.commit()).await {
+                Ok(Ok(())) => Ok(rows),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(Unfinished::InDoubt(LATE.into())),
             }
         })
     }
+
+    /// The pool of sqlx tries a connection before it gives it out again, and drops it then.
+    fn spend(&self) {}
 }
 
 impl DerefMut for Tx<Transaction<'static, Postgres>> {
@@ -92,13 +108,29 @@ fn cells(row: &PgRow) -> Result<Cells, sqlx::Error> {
         number: row.try_get(1)?,
         written: row.try_get(2)?,
         record: row.try_get::<Option<Vec<u8>>, _>(3)?.map(Into::into),
+        began: row.try_get(4)?,
     })
 }
 
 impl From<sqlx::Error> for Fault {
     fn from(error: sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(DatabaseError::code);
-        let code = code.map(Cow::into_owned);
-        Self::of(code.as_deref(), BoxError::from(error))
+        Self::of(said(&error).as_ref(), BoxError::from(error))
     }
+}
+
+impl From<sqlx::Error> for Unfinished {
+    /// Of a commit.
+    fn from(error: sqlx::Error) -> Self {
+        Self::at_commit(said(&error).as_ref(), BoxError::from(error))
+    }
+}
+
+/// What the server said, if it is the server's error.
+fn said(error: &sqlx::Error) -> Option<Said> {
+    let said = error.as_database_error()?;
+    let said = said.try_downcast_ref::<PgDatabaseError>()?;
+    Some(Said {
+        code: said.code().to_owned(),
+        is_fatal: matches!(said.severity(), PgSeverity::Fatal | PgSeverity::Panic),
+    })
 }

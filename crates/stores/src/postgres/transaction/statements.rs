@@ -18,8 +18,9 @@ pub(super) struct Statement {
 
 /// The statements of one schema and prefix.
 ///
-/// All of them answer with the same four columns, so that a driver has one thing to learn: a yes
-/// or no, the time in microseconds, the stamp of a record and its bytes.
+/// All of them answer with the same five columns, so that a driver has one thing to learn: a yes
+/// or no, the time in microseconds, the stamp of a record and its bytes, and when the transaction
+/// began, by which it is told from any other of the connection.
 #[derive(Debug)]
 pub(in super::super) struct Sql {
     /// Asks for the slot without waiting for it. Held until the transaction ends, however it
@@ -31,12 +32,29 @@ pub(in super::super) struct Sql {
     /// Keeps the record that was read from being changed until the transaction ends. Skips it
     /// where somebody is about to change it: to wait would be to hold a connection.
     pub(super) hold: Statement,
-    /// Puts a record into an empty slot, or breaks the transaction.
+    /// Puts a record into an empty slot, or breaks the transaction. It breaks as well if that is
+    /// not the one in which the slot was asked for: its lock is gone then.
     pub(super) put: Statement,
-    /// Replaces a record that is held, or breaks the transaction.
+    /// Replaces a record that is held, or breaks the transaction, in the same two cases.
     pub(super) swap: Statement,
     /// Stages an event.
     stage: Statement,
+}
+
+/// When the transaction began, in microseconds. Statements that are no part of one each have a
+/// time of their own.
+const BEGAN: &str = "(extract(epoch FROM transaction_timestamp()) * 1000000)::bigint";
+
+/// What the error says that breaks a transaction other than the one that was begun.
+pub(super) const APART: &str = "begin, work and complete have to be in one transaction";
+
+/// `value` if the transaction began at the time in the `proof`th value. An error otherwise, for
+/// which `APART` is read as a number; with a time behind it, lest the planner reads it beforehand.
+fn in_one(proof: usize, value: &str) -> String {
+    format!(
+        "CASE WHEN {BEGAN} = ${proof}::int8 THEN {value} \
+         ELSE ('{APART}: ' || {BEGAN}::text)::int8 END"
+    )
 }
 
 // === impl Sql ===
@@ -49,7 +67,7 @@ impl Sql {
         let records = settings.table("records");
         let outbox = settings.table("outbox");
         let turns = settings.lock("stage");
-        // The time as a write stamps it, from the last two of its values.
+        // The time as a write stamps it, from two of its values.
         let clock = |shift: usize, floor: usize| {
             format!(
                 "(SELECT least(greatest(raw + ${shift}::int8, ${floor}::int8), \
@@ -59,33 +77,39 @@ impl Sql {
         };
         let due = format!("now + least($4::int8, {} - now)", i64::MAX);
         let texts = [
-            "SELECT pg_try_advisory_xact_lock($1::int8), 0::int8, NULL::int8, NULL::bytea"
-                .to_owned(),
             format!(
-                "SELECT true, {RAW_MICROS}, r.written, r.record \
+                "SELECT pg_try_advisory_xact_lock($1::int8), 0::int8, NULL::int8, NULL::bytea, \
+                 {BEGAN}"
+            ),
+            format!(
+                "SELECT true, {RAW_MICROS}, r.written, r.record, {BEGAN} \
                  FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $1::bytea"
             ),
             format!(
-                "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea FROM {records} r \
+                "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
                  WHERE r.slot = $1::bytea AND r.fence = $2::text::uuid FOR UPDATE SKIP LOCKED"
             ),
             format!(
                 "INSERT INTO {records} \
                  (slot, fence, state, due, written, tenant, operation, record) \
-                 SELECT $1::bytea, $2::text::uuid, $3::int8::smallint, {due}, now, \
+                 SELECT $1::bytea, $2::text::uuid, ({state})::smallint, {due}, now, \
                  $6::text, $7::text, $5::bytea FROM {clock} \
-                 RETURNING true, written, NULL::int8, NULL::bytea",
+                 RETURNING true, written, NULL::int8, NULL::bytea, {BEGAN}",
+                state = in_one(10, "$3::int8"),
                 clock = clock(8, 9)
             ),
             // A row that is not there any more divides by zero, which breaks the transaction: the
-            // commit is on its way already.
+            // commit is on its way already. One by zero, for nothing by zero is nothing.
             format!(
                 "WITH done AS (UPDATE {records} SET fence = $2::text::uuid, \
                  state = $3::int8::smallint, due = {due}, written = now, record = $5::bytea \
                  FROM {clock} WHERE slot = $1::bytea AND fence = $6::text::uuid \
                  RETURNING written) \
-                 SELECT true, (SELECT written FROM done) / (SELECT count(*) FROM done), \
-                 NULL::int8, NULL::bytea",
+                 SELECT true, {written}, NULL::int8, NULL::bytea, {BEGAN}",
+                written = in_one(
+                    9,
+                    "coalesce((SELECT written FROM done), 1 / (SELECT count(*) FROM done))"
+                ),
                 clock = clock(7, 8)
             ),
             // Whoever stages for the same key waits here until this transaction ends, so that
@@ -95,7 +119,7 @@ impl Sql {
                  (SELECT pg_advisory_xact_lock(hashtextextended($1::text, {turns}))) \
                  INSERT INTO {outbox} (key, topic, payload, staged) \
                  SELECT $1::text, $2::text, $3::bytea, {RAW_MICROS} FROM turn \
-                 RETURNING true, id, NULL::int8, NULL::bytea"
+                 RETURNING true, id, NULL::int8, NULL::bytea, {BEGAN}"
             ),
         ];
         let mut at = 0;

@@ -26,11 +26,19 @@ pub struct Work {
     arrival: Arrival,
     /// The claim as it stands in the slot, or would.
     record: Box<Record>,
-    /// The fence of the record that it is written over, which is held.
-    over: Option<Fence>,
+    held: Held,
     duty: Duty,
     retention: Duration,
     staged: bool,
+}
+
+/// What work holds, and in which transaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// The fence of the record that it is written over, which is held.
+    pub(super) over: Option<Fence>,
+    /// When the transaction began: no other of the connection has begun then.
+    pub(super) began: i64,
 }
 
 /// An outcome that is stored once its transaction has committed.
@@ -55,6 +63,7 @@ pub(super) struct Write {
     /// Whether the body of an outcome is kept.
     body: bool,
     seen: Option<String>,
+    began: i64,
 }
 
 // === impl Work ===
@@ -64,7 +73,7 @@ impl Work {
         keys: Arc<Shared>,
         arrival: Arrival,
         record: Record,
-        over: Option<Fence>,
+        held: Held,
         duty: Duty,
     ) -> Self {
         Self {
@@ -72,7 +81,7 @@ impl Work {
             retention: arrival.policy().retention,
             arrival,
             record: Box::new(record),
-            over,
+            held,
             duty,
             staged: false,
         }
@@ -241,13 +250,24 @@ impl Work {
             due_after: micros(record.due_after()),
             bytes: codec::encode(record),
             body: record.outcome().is_some_and(|it| it.body().is_some()),
-            seen: self.over.map(|fence| fence.to_string()),
+            seen: self.held.over.map(|fence| fence.to_string()),
+            began: self.held.began,
         }
+    }
+
+    pub(super) fn arrival(&self) -> &Arrival {
+        &self.arrival
+    }
+
+    /// Whether nothing is left behind if this transaction is rolled back: no recovery point
+    /// stands in the slot, and no earlier attempt of which nobody knows what became.
+    pub(super) fn is_whole(&self) -> bool {
+        self.record.point.is_none() && self.record.attempt == 1
     }
 
     /// The work between two transactions, if its claim is what stands in the slot.
     pub(super) fn into_paused(self) -> Option<Paused> {
-        let stands = self.over == Some(self.record.fence);
+        let stands = self.held.over == Some(self.record.fence);
         stands.then(|| Paused::new(self.keys, self.arrival, *self.record, false))
     }
 
@@ -299,7 +319,7 @@ impl Shared {
             }
         };
         let terms = self.store.terms();
-        values.extend([Value::Int(terms.shift), Value::Int(terms.floor)]);
+        values.extend([terms.shift, terms.floor, write.began].map(Value::Int));
         (statement, values)
     }
 
