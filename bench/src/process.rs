@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tokio::time::sleep;
 
 use crate::Failed;
@@ -33,6 +33,36 @@ const TAIL: usize = 4_000;
 /// Returns an address on which nobody listens.
 pub(crate) fn free_address() -> Result<SocketAddr, Failed> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// Returns what `installed` finds of a program, which is installed from a package of Debian's if
+/// need be and if we may.
+pub(crate) fn installed_or(
+    program: &str,
+    package: &str,
+    installed: impl Fn() -> Option<PathBuf>,
+) -> Result<PathBuf, Failed> {
+    if let Some(found) = installed() {
+        return Ok(found);
+    }
+    if !geteuid().is_root() {
+        return Err(format!("{program} is not installed; hint: apt-get install {package}").into());
+    }
+    eprintln!("installing {program} from Debian's packages");
+    let status = Command::new("apt-get")
+        .args(["install", "-y", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        // What is printed on our own standard output is figures.
+        .stdout(std::io::stderr())
+        .status();
+    match (status, installed()) {
+        (Ok(status), Some(found)) if status.success() => Ok(found),
+        (status, _) => Err(format!(
+            "{program} cannot be installed ({status:?}); hint: run apt-get update, then try again"
+        )
+        .into()),
+    }
 }
 
 // === impl Process ===

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::Failed;
-use crate::process::{Process, free_address};
+use crate::process::{Process, free_address, installed_or};
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -89,27 +89,7 @@ http {{
 
 /// Returns the nginx of this machine, installed if need be and if we may.
 fn find() -> Result<PathBuf, Failed> {
-    if let Some(found) = installed() {
-        return Ok(found);
-    }
-    if !geteuid().is_root() {
-        return Err("nginx is not installed; hint: apt-get install nginx-light".into());
-    }
-    eprintln!("installing nginx from Debian's packages");
-    let status = Command::new("apt-get")
-        .args(["install", "-y", "--no-install-recommends", "nginx-light"])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        // What is printed on our own standard output is figures.
-        .stdout(std::io::stderr())
-        .status();
-    match (status, installed()) {
-        (Ok(status), Some(found)) if status.success() => Ok(found),
-        (status, _) => Err(format!(
-            "nginx cannot be installed ({status:?}); hint: run apt-get update, then try again"
-        )
-        .into()),
-    }
+    installed_or("nginx", "nginx-light", installed)
 }
 
 fn installed() -> Option<PathBuf> {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Failed;
-use crate::process::{Process, free_address};
+use crate::process::{Process, free_address, installed_or};
 
 /// A server that syncs every commit to the disk, as servers do unless they are told otherwise.
 #[derive(Debug)]
@@ -164,27 +164,7 @@ fn command(program: &Path, user: Option<User>) -> Command {
 
 /// Returns the folder with the newest server of this machine, installed if need be and if we may.
 fn find() -> Result<PathBuf, Failed> {
-    if let Some(found) = installed() {
-        return Ok(found);
-    }
-    if !geteuid().is_root() {
-        return Err("PostgreSQL is not installed; hint: apt-get install postgresql".into());
-    }
-    eprintln!("installing PostgreSQL from Debian's packages");
-    let status = Command::new("apt-get")
-        .args(["install", "-y", "--no-install-recommends", "postgresql"])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        // What is printed on our own standard output is figures.
-        .stdout(std::io::stderr())
-        .status();
-    match (status, installed()) {
-        (Ok(status), Some(found)) if status.success() => Ok(found),
-        (status, _) => Err(format!(
-            "PostgreSQL cannot be installed ({status:?}); hint: run apt-get update, then try again"
-        )
-        .into()),
-    }
+    installed_or("PostgreSQL", "postgresql", installed)
 }
 
 fn installed() -> Option<PathBuf> {

@@ -4,11 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
 
 use crate::record::StateName;
+use crate::sync::broadcast;
 use crate::{Fence, Record, SlotId, Timestamp};
 
+mod forward;
 pub(crate) mod memory;
 
 /// An error of whatever kind, where nobody has to tell kinds apart.
@@ -94,13 +98,33 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns a stream of slots that changed: hints only, some may be missing or superfluous.
     ///
     /// One stream per process is enough; it ends when the store is closed.
-    fn watch(&self) -> BoxStream<'static, SlotId>;
+    fn watch(&self) -> Hints;
 
     /// What an acknowledged write survives.
     fn durability(&self) -> Durability;
 
     /// The kind of store, in a word: `memory`, `embedded`, `postgres`.
     fn kind(&self) -> &'static str;
+}
+
+/// An answer of a store that is still to come.
+pub type Pending<'a, T> = BoxFuture<'a, Result<Reply<T>, Error>>;
+
+/// Slots that changed, as [`Store::watch`] returns them.
+pub type Hints = BoxStream<'static, SlotId>;
+
+/// Returns the slots that a store tells of on a channel. Whoever listens too slowly misses some.
+pub fn hints(changes: broadcast::Receiver<SlotId>) -> Hints {
+    stream::unfold(changes, |mut changes| async move {
+        loop {
+            match changes.recv().await {
+                Ok(slot) => return Some((slot, changes)),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    })
+    .boxed()
 }
 
 /// What a store answered, and when it did so by its own clock.

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
-use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Insert, Reply, Swap};
 use onceward::{Durability, Effect, Fence, Record, SlotId, State, Store, Timestamp};
 
 /// The least that an acknowledged write has to survive where the gateway is strict.
@@ -72,47 +71,7 @@ impl Store for StrictStore {
         self.inner.replace(slot, seen, record, not_after).await
     }
 
-    async fn remove(
-        &self,
-        slot: SlotId,
-        seen: Fence,
-        not_after: Timestamp,
-    ) -> Result<Reply<Swap>, Error> {
-        self.inner.remove(slot, seen, not_after).await
-    }
-
-    async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
-        self.inner.get(slot).await
-    }
-
-    fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>> {
-        self.inner.recall(slot)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<SlotId>,
-        limit: usize,
-    ) -> Result<Reply<Page>, Error> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
-        self.inner.sweep(before, limit).await
-    }
-
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(remove, get, recall, list, sweep, watch, durability, kind);
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream;
 use onceward::clock::GuardedClock;
 use onceward::record::StateName;
-use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept, hints};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -362,22 +362,13 @@ impl Store for EmbeddedStore {
         Ok(Reply::new(swept, now))
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
+    fn watch(&self) -> Hints {
         let changes = self.shared.changes.lock();
         let Some(changes) = changes.as_ref().map(broadcast::Sender::subscribe) else {
             return stream::empty().boxed();
         };
         self.shared.is_watched.store(true, Ordering::Relaxed);
-        stream::unfold(changes, |mut changes| async move {
-            loop {
-                match changes.recv().await {
-                    Ok(slot) => return Some((slot, changes)),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
-            }
-        })
-        .boxed()
+        hints(changes)
     }
 
     fn durability(&self) -> Durability {

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream;
 use onceward::clock::GuardedClock;
-use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept, hints};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp, codec};
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 mod batch;
 mod channel;
@@ -259,20 +259,11 @@ impl Store for PostgresStore {
         pages::sweep(self.hub(), before, limit).await
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        let Some(hints) = self.hub().watch() else {
-            return stream::empty().boxed();
-        };
-        stream::unfold(hints, |mut hints| async move {
-            loop {
-                match hints.recv().await {
-                    Ok(slot) => return Some((slot, hints)),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
-            }
-        })
-        .boxed()
+    fn watch(&self) -> Hints {
+        match self.hub().watch() {
+            Some(changes) => hints(changes),
+            None => stream::empty().boxed(),
+        }
     }
 
     fn durability(&self) -> Durability {

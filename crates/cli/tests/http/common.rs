@@ -65,3 +65,16 @@ pub(crate) fn expect_replay(retry: &Received, first: &Received) {
     assert_eq!(retry.trailers, first.trailers);
     assert_eq!(retry.lasting(), first.lasting());
 }
+
+/// Checks that one of many answers is the original, and the others repeat it.
+#[track_caller]
+pub(crate) fn expect_one_original(answers: &[Received]) {
+    let first: Vec<_> = answers
+        .iter()
+        .filter(|answer| !answer.is_replay())
+        .collect();
+    assert_eq!(first.len(), 1, "one of them is the original");
+    for replay in answers.iter().filter(|answer| answer.is_replay()) {
+        expect_replay(replay, first[0]);
+    }
+}

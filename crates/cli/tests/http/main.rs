@@ -7,7 +7,7 @@
 
 use onceward_rig::gateway::{Launch, Origin};
 
-use self::common::{admin, ask, expect_problem, expect_replay, pay};
+use self::common::{admin, ask, expect_one_original, expect_problem, expect_replay, pay};
 
 mod bodies;
 mod common;

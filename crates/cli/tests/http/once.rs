@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use onceward_rig::gateway::{Answer, Gate, Origin, Wire};
 
-use crate::{ask, expect_replay, launch, pay};
+use crate::{ask, expect_one_original, expect_replay, launch, pay};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_duplicates_at_once_are_executed_once_and_answered_alike() {
@@ -15,14 +15,7 @@ async fn sixteen_duplicates_at_once_are_executed_once_and_answered_alike() {
         let answers = join_all(asks.iter().map(|pay| ask(&gateway, pay))).await;
 
         assert_eq!(origin.executions(&key), 1);
-        let first: Vec<_> = answers
-            .iter()
-            .filter(|answer| !answer.is_replay())
-            .collect();
-        assert_eq!(first.len(), 1, "one of them is the original");
-        for replay in answers.iter().filter(|answer| answer.is_replay()) {
-            expect_replay(replay, first[0]);
-        }
+        expect_one_original(&answers);
     }
 }
 

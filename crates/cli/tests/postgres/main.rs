@@ -5,7 +5,7 @@
 
 use onceward_rig::gateway::{Launch, Origin};
 
-use self::common::{admin, ask, expect_problem, expect_replay, pay};
+use self::common::{admin, ask, expect_one_original, expect_problem, expect_replay, pay};
 
 #[path = "../http/bodies.rs"]
 mod bodies;

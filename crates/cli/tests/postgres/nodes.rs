@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use futures_util::future::join_all;
 use onceward_rig::gateway::{Act, Answer, Gate, Gateway, Origin, Seen, Wire};
 
-use crate::{ask, durable, expect_problem, expect_replay, launch, pay};
+use crate::{ask, durable, expect_one_original, expect_problem, expect_replay, launch, pay};
 
 /// Two gateways before `origin`, with their records in one place.
 async fn pair(origin: &Origin, config: &str) -> [Gateway; 2] {
@@ -48,14 +48,7 @@ async fn duplicates_on_both_are_executed_once_and_answered_alike() {
         let answers = join_all(callers).await;
 
         assert_eq!(origin.executions(&key), 1);
-        let first: Vec<_> = answers
-            .iter()
-            .filter(|answer| !answer.is_replay())
-            .collect();
-        assert_eq!(first.len(), 1, "one of them is the original");
-        for replay in answers.iter().filter(|answer| answer.is_replay()) {
-            expect_replay(replay, first[0]);
-        }
+        expect_one_original(&answers);
     }
 }
 

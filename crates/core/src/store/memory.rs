@@ -6,10 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
-use futures_util::stream::{self, BoxStream};
 
-use super::{Durability, Error, Filter, Insert, Page, Reply, Store, Swap, Swept};
+use super::{Durability, Error, Filter, Hints, Insert, Page, Reply, Store, Swap, Swept, hints};
 use crate::bugs::{Bug, seeded};
 use crate::clock::{Clock, GuardedClock, SystemClock};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -225,19 +223,10 @@ impl Store for MemoryStore {
         Ok(Reply::new(swept, self.clock.now()))
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
+    fn watch(&self) -> Hints {
         let changes = self.changes.subscribe();
         self.watched.store(true, Ordering::Relaxed);
-        stream::unfold(changes, |mut changes| async move {
-            loop {
-                match changes.recv().await {
-                    Ok(slot) => return Some((slot, changes)),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                }
-            }
-        })
-        .boxed()
+        hints(changes)
     }
 
     fn durability(&self) -> Durability {

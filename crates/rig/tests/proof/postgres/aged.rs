@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
 use onceward::clock::{Clock as _, SystemClock};
-use onceward::store::{Durability, Error, Filter, Insert, Page, Reply, Swap, Swept};
+use onceward::store::{Error, Filter, Insert, Page, Reply, Swap, Swept};
 use onceward::testing::ManualClock;
 use onceward::{Fence, Record, SlotId, Store, Timestamp};
 use onceward_rig::postgres::Scratch;
@@ -254,15 +253,5 @@ impl Store for AgedStore {
         .await
     }
 
-    fn watch(&self) -> BoxStream<'static, SlotId> {
-        self.inner.watch()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
+    onceward::forward!(watch, durability, kind);
 }

@@ -1,10 +1,11 @@
 //! Crowds and strangers: many who wait, and transactions of others that hold a slot.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use onceward::clock::{Clock as _, SystemClock};
-use onceward::store::{Insert, Swap};
+use onceward::store::{Error, Insert, Reply, Swap};
 use onceward::testing::{ExpectVerdict as _, records};
 use onceward::{Engine, Fingerprint, Key, OnBusy, Policy, Scope, Slot, Store, Timestamp};
 use onceward_rig::postgres::{Scratch, scratch};
@@ -106,6 +107,10 @@ fn a_strangers_transaction_holds_up_its_own_slot_and_no_other() {
 /// Others are not to wait for the call's deadline.
 const SOON: Duration = Duration::from_millis(2_500);
 
+/// How many slots are written at once, and which of them the stranger holds.
+const SLOTS: usize = 100;
+const HELD: usize = 50;
+
 async fn stranger(scratch: &Scratch) -> Client {
     let connected = tokio_postgres::connect(scratch.server(), NoTls).await;
     let (client, connection) = connected.expect("the server answers");
@@ -120,7 +125,7 @@ async fn held_row(
     scratch: &Scratch,
     round: u64,
 ) -> Duration {
-    let slots: Vec<_> = (0..100)
+    let slots: Vec<_> = (0..SLOTS)
         .map(|slot| records::slot(&format!("held-{round}-{slot}")))
         .collect();
     let claim = records::claimed(HOUR);
@@ -133,31 +138,15 @@ async fn held_row(
     let lock = format!(
         "BEGIN; SELECT 1 FROM {}.records WHERE slot = '\\x{}' FOR UPDATE",
         scratch.schema(),
-        hex(slots[50])
+        hex(slots[HELD])
     );
     stranger.batch_execute(&lock).await.expect("it is free");
     let done = records::rewritten(&records::completed(HOUR));
-    let start = SystemClock.stopwatch();
     let replacing = |at: usize| {
         let (store, done, slot, seen) = (store.clone(), done.clone(), slots[at], claim.fence);
         async move { store.replace(slot, seen, &done, Timestamp::NEVER).await }
     };
-    let held = tokio::spawn(replacing(50));
-    let others = (0..100).filter(|at| *at != 50).map(replacing);
-    for reply in futures_util::future::join_all(others).await {
-        assert_eq!(reply.expect("others go on").value, Swap::Done);
-    }
-    let took = SystemClock.stopwatch() - start;
-    assert!(took < SOON, "others waited {took:?}");
-    stranger
-        .batch_execute("ROLLBACK")
-        .await
-        .expect("it is there");
-    // It ends with the write, or with "nobody knows", and then it is one or the other.
-    if let Ok(reply) = held.await.expect("it does not panic") {
-        assert_eq!(reply.value, Swap::Done);
-    }
-    took
+    held_up(stranger, replacing, &Swap::Done).await
 }
 
 /// A stranger has put a row into a slot that is to be filled along with many others, and has not
@@ -168,35 +157,45 @@ async fn half_inserted_row(
     scratch: &Scratch,
     round: u64,
 ) -> Duration {
-    let slots: Vec<_> = (0..100)
+    let slots: Vec<_> = (0..SLOTS)
         .map(|slot| records::slot(&format!("new-{round}-{slot}")))
         .collect();
     let begin = format!(
         "BEGIN; INSERT INTO {}.records VALUES \
          ('\\x{}', gen_random_uuid(), 1, 0, 0, 'stranger', 'pay', '')",
         scratch.schema(),
-        hex(slots[50])
+        hex(slots[HELD])
     );
     stranger.batch_execute(&begin).await.expect("it is empty");
     let claim = records::claimed(HOUR);
-    let start = SystemClock.stopwatch();
     let inserting = |at: usize| {
         let (store, claim, slot) = (store.clone(), claim.clone(), slots[at]);
         async move { store.insert(slot, &claim, Timestamp::NEVER).await }
     };
-    let held = tokio::spawn(inserting(50));
-    let others = (0..100).filter(|at| *at != 50).map(inserting);
+    held_up(stranger, inserting, &Insert::Done).await
+}
+
+/// Writes to slots of which a stranger holds the one at [`HELD`], then lets it go. Returns how long
+/// the others took.
+async fn held_up<T, F>(stranger: &Client, write: impl Fn(usize) -> F, done: &T) -> Duration
+where
+    T: PartialEq + fmt::Debug + Send + 'static,
+    F: Future<Output = Result<Reply<T>, Error>> + Send + 'static,
+{
+    let start = SystemClock.stopwatch();
+    let held = tokio::spawn(write(HELD));
+    let others = (0..SLOTS).filter(|at| *at != HELD).map(write);
     for reply in futures_util::future::join_all(others).await {
-        assert_eq!(reply.expect("others go on").value, Insert::Done);
+        assert_eq!(reply.expect("others go on").value, *done);
     }
     let took = SystemClock.stopwatch() - start;
     assert!(took < SOON, "others waited {took:?}");
-    stranger
-        .batch_execute("ROLLBACK")
-        .await
-        .expect("it is there");
+    let gone = stranger.batch_execute("ROLLBACK").await;
+    gone.expect("it is there");
+    // It ends with the write, or with "nobody knows", and then it is one or the other: what the
+    // stranger did never was.
     if let Ok(reply) = held.await.expect("it does not panic") {
-        assert_eq!(reply.value, Insert::Done, "the stranger's row never was");
+        assert_eq!(reply.value, *done);
     }
     took
 }

@@ -1,17 +1,5 @@
 //! Forwarding: what a store in front of another leaves to it.
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
-
-use crate::SlotId;
-use crate::store::{Error, Reply};
-
-/// An answer of a store that is still to come.
-pub type Pending<'a, T> = BoxFuture<'a, Result<Reply<T>, Error>>;
-
-/// What [`Store::watch`](crate::Store::watch) returns.
-pub type Hints = BoxStream<'static, SlotId>;
-
 /// Writes the methods of [`Store`](crate::Store) that a wrapper leaves to the store behind it,
 /// which is its field `inner`. Names the methods; the others are the wrapper's own.
 ///
@@ -58,7 +46,7 @@ macro_rules! __forward {
             slot: $crate::SlotId,
             record: &'b $crate::Record,
             not_after: $crate::Timestamp,
-        ) -> $crate::testing::Pending<'async_trait, $crate::store::Insert>
+        ) -> $crate::store::Pending<'async_trait, $crate::store::Insert>
         where
             'a: 'async_trait,
             'b: 'async_trait,
@@ -74,7 +62,7 @@ macro_rules! __forward {
             seen: $crate::Fence,
             record: &'b $crate::Record,
             not_after: $crate::Timestamp,
-        ) -> $crate::testing::Pending<'async_trait, $crate::store::Swap>
+        ) -> $crate::store::Pending<'async_trait, $crate::store::Swap>
         where
             'a: 'async_trait,
             'b: 'async_trait,
@@ -89,7 +77,7 @@ macro_rules! __forward {
             slot: $crate::SlotId,
             seen: $crate::Fence,
             not_after: $crate::Timestamp,
-        ) -> $crate::testing::Pending<'async_trait, $crate::store::Swap>
+        ) -> $crate::store::Pending<'async_trait, $crate::store::Swap>
         where
             'a: 'async_trait,
             Self: 'async_trait,
@@ -101,7 +89,7 @@ macro_rules! __forward {
         fn get<'a, 'async_trait>(
             &'a self,
             slot: $crate::SlotId,
-        ) -> $crate::testing::Pending<
+        ) -> $crate::store::Pending<
             'async_trait,
             ::std::option::Option<::std::sync::Arc<$crate::Record>>,
         >
@@ -126,7 +114,7 @@ macro_rules! __forward {
             filter: &'b $crate::store::Filter,
             after: ::std::option::Option<$crate::SlotId>,
             limit: usize,
-        ) -> $crate::testing::Pending<'async_trait, $crate::store::Page>
+        ) -> $crate::store::Pending<'async_trait, $crate::store::Page>
         where
             'a: 'async_trait,
             'b: 'async_trait,
@@ -140,7 +128,7 @@ macro_rules! __forward {
             &'a self,
             before: $crate::Timestamp,
             limit: usize,
-        ) -> $crate::testing::Pending<'async_trait, $crate::store::Swept>
+        ) -> $crate::store::Pending<'async_trait, $crate::store::Swept>
         where
             'a: 'async_trait,
             Self: 'async_trait,
@@ -149,7 +137,7 @@ macro_rules! __forward {
         }
     };
     (watch) => {
-        fn watch(&self) -> $crate::testing::Hints {
+        fn watch(&self) -> $crate::store::Hints {
             self.inner.watch()
         }
     };
