@@ -75,7 +75,10 @@ pub(crate) struct Sieve {
 /// Returns the state that `text` names.
 fn state(text: &str) -> Result<StateName, Invalid> {
     StateName::parse(text).ok_or_else(|| {
-        let names = StateName::ALL.map(StateName::as_str).join(", ");
+        let all = StateName::ALL.into_iter();
+        // Which is completed as well, and called so.
+        let named = all.filter(|state| *state != StateName::Shedding);
+        let names = named.map(StateName::as_str).collect::<Vec<_>>().join(", ");
         Invalid::new("is not a state", format!("give one of {names}"))
     })
 }

@@ -230,11 +230,14 @@ fn not_unknown(found: &Found) -> Failure {
             "its holder is at it: wait until the work is done, or the claim lapses; it {}",
             show::due(found)
         ),
-        StateName::Completed => "its outcome stands, and every retry gets it: see onceward \
+        StateName::Completed | StateName::Shedding => {
+            "its outcome stands, and every retry gets it: see onceward \
                                  inspect"
-            .into(),
+                .into()
+        }
         StateName::Open => "it was settled as not executed: the next arrival executes it".into(),
         StateName::Unknown => "look again with onceward inspect".into(),
+        StateName::Reserved => "it stands for work in another slot: settle that".into(),
     };
     Failure::new(
         format!("the record in slot {} is {state}, not unknown", found.slot),

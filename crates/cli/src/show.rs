@@ -16,7 +16,11 @@ pub(crate) fn due(found: &Found) -> String {
     }
     let (comes, came) = match found.record.state {
         State::Claimed(_) => ("lapses", "lapsed"),
+        State::Completed(ref outcome) if outcome.keeps_body_for().is_some() => {
+            ("sheds its body", "was to shed its body")
+        }
         State::Completed(_) | State::Unknown(_) | State::Open => ("expires", "expired"),
+        State::Reserved(_) => ("is reviewed", "was to be reviewed"),
     };
     match due > now {
         true => format!("{comes} in {}", figures::about(due.since(now))),
@@ -36,7 +40,7 @@ pub(crate) fn moment(at: Timestamp, now: Timestamp) -> String {
 pub(crate) fn reason(record: &Record) -> &str {
     match &record.state {
         State::Unknown(reason) => reason.as_str(),
-        State::Claimed(_) | State::Completed(_) | State::Open => "",
+        State::Claimed(_) | State::Completed(_) | State::Open | State::Reserved(_) => "",
     }
 }
 
@@ -63,9 +67,9 @@ pub(crate) const fn ending(ending: Ending) -> &'static str {
 pub(crate) fn outcome(outcome: &Outcome) -> String {
     let head = figures::bytes(outcome.head.len() as u128);
     let body = match &outcome.body {
-        Body::Kept(bytes) => figures::bytes(bytes.len() as u128),
+        Body::Kept(bytes) | Body::KeptFor { bytes, .. } => figures::bytes(bytes.len() as u128),
         Body::NotKept { len, .. } => {
-            format!("{}, too large to be kept", figures::bytes((*len).into()))
+            format!("{}, not kept", figures::bytes((*len).into()))
         }
     };
     format!("{}, head {head}, body {body}", ending(outcome.ending))

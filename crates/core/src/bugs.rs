@@ -127,6 +127,16 @@ bugs! {
     /// A commit that did not wait for its standby counts as done.
     StandbyWarningIgnored,
 
+    // Business identities.
+    /// Work starts although an identity was asked for in vain.
+    TornReservation,
+    /// An identity is taken before the key, for a claim that nobody was granted.
+    ReservesBeforeClaim,
+    /// A reservation counts for whatever stands in its key's slot by now.
+    GenerationIgnored,
+    /// An identity is free again as soon as nobody knows what became of its work.
+    UnknownTwinVoid,
+
     // The middleware and the gateway.
     /// The query is not part of the fingerprint.
     FingerprintIgnoresQuery,

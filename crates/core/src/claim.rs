@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::clock::{GuardedClock, micros};
 use crate::engine::{Attempt, Shared};
 use crate::protocol::Arrival;
-use crate::record::Point;
+use crate::record::{Point, Reservation};
 use crate::sync::AsyncMutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::{Fence, Key, Outcome, Reason, Record, Slot, SlotId};
@@ -57,6 +57,7 @@ pub(crate) struct Holding {
     pub(crate) arrival: Arrival,
     /// The fence of the claim's first write.
     pub(crate) mark: Fence,
+    generation: Fence,
     attempt: u32,
     resumed: Option<Box<Point>>,
     /// The record as we last wrote it. Whoever writes holds the lock: renewals, points and the
@@ -185,10 +186,11 @@ impl Claim {
         self,
         outcome: impl Into<Outcome>,
     ) -> impl Future<Output = Result<Kept, EndError>> + Send {
-        let limit = self.holding.arrival.policy().body_max;
+        let policy = self.holding.arrival.policy();
+        let outcome = outcome.into().keeping(policy.body_max);
         // An end counts from the call on: a future that is never polled leaves it to the keeper.
         self.holding.plan(End::Complete {
-            outcome: outcome.into().keeping(limit),
+            outcome: outcome.keeping_for(policy.keep_body),
             retention: self.retention,
         });
         async move {
@@ -209,6 +211,11 @@ impl Claim {
     pub fn abandon(self, reason: Reason) -> impl Future<Output = Result<(), EndError>> + Send {
         self.holding.plan(End::Abandon(reason));
         async move { self.holding.finish_soon().await.map(drop) }
+    }
+
+    /// Whether this is the work that a reservation is for.
+    pub(crate) fn is_for(&self, reservation: &Reservation) -> bool {
+        reservation.slot == self.id() && reservation.generation == self.holding.generation
     }
 
     pub(crate) fn holding(&self) -> &Arc<Holding> {
@@ -243,6 +250,7 @@ impl Holding {
             shared,
             arrival,
             mark: record.fence,
+            generation: record.generation,
             attempt: record.attempt,
             resumed: record.point.clone(),
             record: AsyncMutex::new(record),

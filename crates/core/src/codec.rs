@@ -10,6 +10,8 @@
 //!              retention 8 | began 8 | rules 2 | seal 32 | tenant 2+n | operation 2+n
 //! state        claimed: nothing | completed: ending 1, head 4+n, body 1 and 4+n or 8+32
 //!              unknown: reason 2+n | open: nothing
+//!              from version 2 on: body may be 1, 8, 4+n (kept for a time of its own)
+//!              reserved: slot 32, generation 16, lasts 1
 //! tail         point 1 and 2+n, 4+n | notes 1 and (deed 1, who 2+n, why 2+n, at 8) each
 //! checksum     CRC-32 of everything before it
 //! ```
@@ -19,15 +21,16 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::outcome::{Body, Ending};
-use crate::record::{Deed, Lease, Note, Point, StateName};
-use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, State, Timestamp};
+use crate::record::{Deed, Lasts, Lease, Note, Point, Reservation, StateName};
+use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, SlotId, State, Timestamp};
 
 mod bytes_io;
 
 use bytes_io::{Reader, Writer};
 
-/// The newest version of the layout, and the one that is written.
-pub const VERSION: u8 = 1;
+/// The newest version of the layout. A record is written in the oldest that can hold it, so that
+/// an earlier program beside this one reads all that it knows the meaning of.
+pub const VERSION: u8 = 2;
 
 /// How many bytes the clear head takes.
 pub const HEAD_LEN: usize = 1 + 1 + 16 + 8;
@@ -78,7 +81,7 @@ pub enum Error {
 /// Returns the bytes of `record`, without its stamp.
 pub fn encode(record: &Record) -> Vec<u8> {
     let mut out = Writer::with_capacity(256 + record.outcome().map_or(0, Outcome::kept_len));
-    out.u8(VERSION);
+    out.u8(version_of(record));
     out.u8(record.state.name() as u8);
     out.fence(record.fence);
     out.span(record.due_after());
@@ -116,7 +119,7 @@ pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
     head(bytes)?;
     let mut from = Reader::checked(bytes)?;
     from.u8()?;
-    let state = state_name(from.u8()?)?;
+    let name = state_name(from.u8()?)?;
     let fence = from.fence()?;
     let due_after = from.span()?;
     let effect = effect_of(from.u8()?)?;
@@ -132,7 +135,7 @@ pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
     };
     let scope = Scope::parse(&from.text()?, &from.text()?)
         .map_err(|_| Error::Invalid { field: "scope" })?;
-    let state = decode_state(&mut from, state, due_after)?;
+    let state = decode_state(&mut from, name, due_after)?;
     let point = from.optional(|from| {
         let name = from.text()?;
         let data = from.bytes()?;
@@ -159,7 +162,7 @@ pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
         audit,
     };
     // Stores go by the head: one that says something else than the rest would expire wrongly.
-    match record.due_after() == due_after {
+    match record.due_after() == due_after && record.state.name() == name {
         true => Ok(record),
         false => Err(Error::Invalid { field: "due time" }),
     }
@@ -168,21 +171,44 @@ pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
 /// Reads the clear head of a record and nothing else; the checksum is not looked at.
 pub fn head(bytes: &[u8]) -> Result<Head, Error> {
     let mut from = Reader::unchecked(bytes);
-    match from.u8()? {
-        VERSION => {}
+    let found = match from.u8()? {
         0 => return Err(Error::Invalid { field: "version" }),
+        found @ 1..=VERSION => found,
         found => return Err(Error::Newer { found }),
+    };
+    let state = state_name(from.u8()?)?;
+    if found < version(state) {
+        return Err(Error::Invalid { field: "version" });
     }
     Ok(Head {
-        state: state_name(from.u8()?)?,
+        state,
         fence: from.fence()?,
         due_after: from.span()?,
     })
 }
 
+/// The oldest version that can hold `record`.
+fn version_of(record: &Record) -> u8 {
+    let is_suspected = record.audit.iter().any(|it| it.deed == Deed::Suspected);
+    version(record.state.name()).max(1 + u8::from(is_suspected))
+}
+
+/// The oldest version that can hold a record in this state.
+fn version(state: StateName) -> u8 {
+    match state {
+        StateName::Claimed | StateName::Completed | StateName::Unknown | StateName::Open => 1,
+        StateName::Reserved | StateName::Shedding => 2,
+    }
+}
+
 fn encode_state(out: &mut Writer, state: &State) {
     match state {
         State::Claimed(_) | State::Open => {}
+        State::Reserved(reservation) => {
+            out.raw(reservation.slot.as_bytes());
+            out.fence(reservation.generation);
+            out.u8(reservation.lasts as u8);
+        }
         State::Unknown(reason) => out.text(reason.as_str()),
         State::Completed(outcome) => {
             out.u8(match outcome.ending {
@@ -193,6 +219,11 @@ fn encode_state(out: &mut Writer, state: &State) {
             match &outcome.body {
                 Body::Kept(bytes) => {
                     out.u8(1);
+                    out.bytes(bytes);
+                }
+                Body::KeptFor { bytes, keep } => {
+                    out.u8(3);
+                    out.span(*keep);
                     out.bytes(bytes);
                 }
                 Body::NotKept { len, digest } => {
@@ -210,7 +241,20 @@ fn decode_state(from: &mut Reader<'_>, name: StateName, due: Duration) -> Result
         StateName::Claimed => State::Claimed(Lease { length: due }),
         StateName::Open => State::Open,
         StateName::Unknown => State::Unknown(decode_reason(&from.text()?)?),
-        StateName::Completed => State::Completed(Outcome {
+        StateName::Reserved => State::Reserved(Reservation {
+            slot: SlotId::from_bytes(from.array()?),
+            generation: from.fence()?,
+            lasts: match from.u8()? {
+                1 => Lasts::Work,
+                2 => Lasts::Window,
+                _ => {
+                    return Err(Error::Invalid {
+                        field: "reservation",
+                    });
+                }
+            },
+        }),
+        StateName::Completed | StateName::Shedding => State::Completed(Outcome {
             ending: match from.u8()? {
                 1 => Ending::Success,
                 2 => Ending::Failure,
@@ -219,6 +263,10 @@ fn decode_state(from: &mut Reader<'_>, name: StateName, due: Duration) -> Result
             head: from.bytes()?,
             body: match from.u8()? {
                 1 => Body::Kept(from.bytes()?),
+                3 => Body::KeptFor {
+                    keep: from.span()?,
+                    bytes: from.bytes()?,
+                },
                 2 => Body::NotKept {
                     len: from.u64()?,
                     digest: from.array()?,
@@ -241,6 +289,7 @@ fn decode_note(from: &mut Reader<'_>) -> Result<Note, Error> {
         1 => Deed::Completed,
         2 => Deed::NotExecuted,
         3 => Deed::Extended,
+        4 => Deed::Suspected,
         _ => return Err(Error::Invalid { field: "note" }),
     };
     Ok(Note {

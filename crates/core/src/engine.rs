@@ -25,6 +25,7 @@ mod run;
 mod secret;
 mod shutdown;
 mod sweep;
+mod twins;
 
 pub use builder::{Builder, Limits};
 pub use operate::{By, Found, NotSettled, Resolution, Settled};
@@ -179,9 +180,10 @@ impl Engine {
             return Ok(verdict);
         }
         let span = tracing::debug_span!("begin", slot = ?arrival.id());
-        let verdict = match span.is_disabled() {
-            true => self.ask(arrival).await?,
-            false => Box::pin(self.ask(arrival).instrument(span)).await?,
+        let verdict = match (arrival.identities().is_empty(), span.is_disabled()) {
+            (true, true) => self.ask(arrival).await?,
+            (true, false) => Box::pin(self.ask(arrival).instrument(span)).await?,
+            (false, _) => Box::pin(self.ask_alone(arrival).instrument(span)).await?,
         };
         count(arrival, &verdict);
         Ok(verdict)
@@ -297,7 +299,8 @@ impl Engine {
         arrival: &Arrival,
         since: Timestamp,
     ) -> Result<Option<Verdict>, Error> {
-        let Some(seat) = Room::enter(&self.shared, arrival, since) else {
+        let scope = arrival.slot().scope();
+        let Some(seat) = Room::enter(&self.shared, arrival.id(), scope, since) else {
             return Ok(None);
         };
         let (releases, mut round) = (seat.releases(), 0);
@@ -347,6 +350,7 @@ fn count(arrival: &Arrival, verdict: &Verdict) {
         Verdict::Busy(_) => meters.busy.increment(1),
         Verdict::Mismatch => meters.mismatches.increment(1),
         Verdict::Unknown(_) => meters.unknown.increment(1),
+        Verdict::Elsewhere(_) => {}
     }
 }
 

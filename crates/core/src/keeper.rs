@@ -258,7 +258,7 @@ impl Stray {
             && match found.state {
                 State::Claimed(_) => true,
                 State::Unknown(_) => found.attempt == 1,
-                State::Completed(_) | State::Open => false,
+                State::Completed(_) | State::Open | State::Reserved(_) => false,
             }
     }
 

@@ -26,6 +26,10 @@ pub(crate) struct Meters {
     pub(crate) late: Counter,
     pub(crate) released: Counter,
     pub(crate) abandoned: Counter,
+    /// Callers told that the same had succeeded under another key, with its answer or without.
+    pub(crate) already_done: Counter,
+    /// Callers whose work looked like that under another key, whatever came of it.
+    pub(crate) suspected: Counter,
 }
 
 /// What is counted per store.
@@ -36,6 +40,8 @@ pub(crate) struct StoreMeters {
     pub(crate) waiters: Gauge,
     pub(crate) swept: Counter,
     pub(crate) lapsed: Counter,
+    /// Bodies that went before their records.
+    pub(crate) shed: Counter,
 }
 
 // === impl Meters ===
@@ -55,6 +61,8 @@ impl Meters {
             late: count("onceward_late_completions_total"),
             released: count("onceward_released_total"),
             abandoned: count("onceward_abandoned_total"),
+            already_done: count("onceward_already_done_total"),
+            suspected: count("onceward_suspected_total"),
         }
     }
 }
@@ -77,6 +85,7 @@ impl StoreMeters {
             waiters: gauge!("onceward_waiters"),
             swept: counter!("onceward_sweep_removed_total"),
             lapsed: counter!("onceward_sweep_lapsed_total"),
+            shed: counter!("onceward_sweep_bodies_total"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Outcomes: the answers that every retry gets back, byte for byte.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -39,8 +40,15 @@ pub enum Ending {
 pub enum Body {
     /// The bytes, possibly none.
     Kept(Bytes),
-    /// The body was larger than the limit: the work is done and is not done again, but its
-    /// answer cannot be repeated.
+    /// The bytes, which go before the record does.
+    KeptFor {
+        /// The bytes.
+        bytes: Bytes,
+        /// How long they are kept, counted from the end of the work.
+        keep: Duration,
+    },
+    /// The body was larger than the limit, or was kept long enough: the work is done and is not
+    /// done again, but its answer cannot be repeated.
     NotKept {
         /// How long it was, in bytes.
         len: u64,
@@ -76,26 +84,61 @@ impl Outcome {
         self
     }
 
-    /// The body, or `None` if it was too large to keep.
+    /// The body, or `None` if it is not kept.
     pub fn body(&self) -> Option<&Bytes> {
         match &self.body {
-            Body::Kept(bytes) => Some(bytes),
+            Body::Kept(bytes) | Body::KeptFor { bytes, .. } => Some(bytes),
             Body::NotKept { .. } => None,
+        }
+    }
+
+    /// How long the body is kept, if it goes before the record does.
+    pub fn keeps_body_for(&self) -> Option<Duration> {
+        match self.body {
+            Body::KeptFor { keep, .. } => Some(keep),
+            Body::Kept(_) | Body::NotKept { .. } => None,
         }
     }
 
     /// Returns the outcome with its body left out if it has more than `limit` bytes.
     #[must_use]
-    pub fn keeping(mut self, limit: usize) -> Self {
-        if let Body::Kept(bytes) = &self.body
-            && bytes.len() > limit
-        {
+    pub fn keeping(self, limit: usize) -> Self {
+        match self.body().is_some_and(|bytes| bytes.len() > limit) {
+            true => self.shed(),
+            false => self,
+        }
+    }
+
+    /// Returns the outcome with its body kept for as long as the record is, or for `keep`.
+    #[must_use]
+    pub fn keeping_for(mut self, keep: Option<Duration>) -> Self {
+        self.body = match (self.body, keep) {
+            (Body::Kept(bytes) | Body::KeptFor { bytes, .. }, Some(keep)) => {
+                Body::KeptFor { bytes, keep }
+            }
+            (Body::Kept(bytes) | Body::KeptFor { bytes, .. }, None) => Body::Kept(bytes),
+            (body @ Body::NotKept { .. }, _) => body,
+        };
+        self
+    }
+
+    /// Returns the outcome without its body.
+    #[must_use]
+    pub fn shed(mut self) -> Self {
+        if let Some(bytes) = self.body() {
             self.body = Body::NotKept {
                 len: bytes.len() as u64,
                 digest: *blake3::hash(bytes).as_bytes(),
             };
         }
         self
+    }
+
+    /// Whether both are what one piece of work came to, whatever is left of their bodies.
+    pub fn is_of_one(&self, other: &Self) -> bool {
+        let whole = |outcome: &Self| outcome.clone().keeping_for(None);
+        let (one, two) = (whole(self), whole(other));
+        one == two || one.shed() == two.shed()
     }
 
     /// How many bytes of it a store keeps.
@@ -147,6 +190,7 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kept(bytes) => write!(f, "body {} B", bytes.len()),
+            Self::KeptFor { bytes, keep } => write!(f, "body {} B for {keep:?}", bytes.len()),
             Self::NotKept { len, .. } => write!(f, "body {len} B, not kept"),
         }
     }

@@ -57,6 +57,9 @@ pub struct Policy {
     /// How long an outcome is kept, counted from the end of the work. Default: 24 h. It has to
     /// be longer than any caller goes on retrying.
     pub retention: Duration,
+    /// How long the body of an outcome is kept, if less than the rest of it. Default: as long. A
+    /// late retry is then told what the status was, and nothing is executed again.
+    pub keep_body: Option<Duration>,
     /// How long an unknown record is kept. Default: until somebody settles it.
     pub unknown_retention: Option<Duration>,
     /// What a duplicate gets while the first is running. Default: it waits 10 s.
@@ -105,6 +108,13 @@ impl Policy {
         self
     }
 
+    /// Lets the body of an outcome go before the rest of it.
+    #[must_use]
+    pub fn keep_body(mut self, keep: Duration) -> Self {
+        self.keep_body = Some(keep);
+        self
+    }
+
     /// Lets unknown records expire. What they stood for may then be executed again.
     #[must_use]
     pub fn unknown_retention(mut self, retention: Duration) -> Self {
@@ -140,6 +150,7 @@ impl Default for Policy {
             effect: Effect::Opaque,
             lease: Duration::from_secs(30),
             retention: Duration::from_secs(86_400),
+            keep_body: None,
             unknown_retention: None,
             on_busy: OnBusy::Wait(Duration::from_secs(10)),
             body_max: 1 << 20,

@@ -12,9 +12,13 @@ use crate::{
     SlotId, State, Timestamp,
 };
 
+mod identity;
 mod moves;
 
+pub use identity::{Identity, Standing, Suspicion, Then, standing};
 pub use moves::claim;
+
+pub(crate) use identity::Kind;
 
 /// A caller that asks for work to be done once, under the rules of a policy.
 ///
@@ -32,6 +36,9 @@ struct Asking {
     /// What this arrival wants while somebody else is at it, if not what the policy says.
     on_busy: Option<OnBusy>,
     rules: Rules,
+    /// What else names the work, in the order of their slots: whoever takes several takes them in
+    /// the same order, so that nobody waits for each other.
+    identities: Vec<Identity>,
 }
 
 /// A policy that many arrivals share, with the meters of its route.
@@ -103,10 +110,12 @@ pub fn decide(found: Option<&Record>, arrival: &Arrival, now: Timestamp) -> Step
     match &found.state {
         State::Open => Step::Claim { over: Some(seen) },
         State::Completed(outcome) => Step::Replay {
-            outcome: outcome.clone(),
+            outcome: found.outcome_at(now).unwrap_or_else(|| outcome.clone()),
             completed: found.written,
-            expires: found.due(),
+            expires: found.expires(),
         },
+        // A slot of a key is never named as an identity is.
+        State::Reserved(_) => Step::Mismatch,
         State::Claimed(_) if now < found.due() => Step::Busy { until: found.due() },
         // The point declares that what follows it may be repeated.
         State::Claimed(_) | State::Unknown(_) if found.point.is_some() => Step::TakeOver { seen },
@@ -130,7 +139,7 @@ fn hold(found: &Record) -> Step {
             mark: None,
             reason: reason.clone(),
         },
-        State::Claimed(_) | State::Completed(_) | State::Open => Step::Hold {
+        State::Claimed(_) | State::Completed(_) | State::Open | State::Reserved(_) => Step::Hold {
             mark: Some(found.fence),
             reason: Reason::LAPSED,
         },
@@ -156,6 +165,7 @@ impl Arrival {
             previous: None,
             on_busy: None,
             rules: rules.into(),
+            identities: Vec::new(),
             slot,
         }))
     }
@@ -173,6 +183,26 @@ impl Arrival {
     pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
         Arc::make_mut(&mut self.0).on_busy = Some(on_busy);
         self
+    }
+
+    /// Also binds the work to a business identity, whatever its key.
+    #[must_use]
+    pub fn under(mut self, identity: Identity, secret: &Secret) -> Self {
+        let identity = identity.filed(self.slot().scope(), secret);
+        let asking = Arc::make_mut(&mut self.0);
+        let at = asking
+            .identities
+            .binary_search_by_key(&identity.id(), Identity::id);
+        // The same one twice is one.
+        if let Err(at) = at {
+            asking.identities.insert(at, identity);
+        }
+        self
+    }
+
+    /// What else names the work.
+    pub fn identities(&self) -> &[Identity] {
+        &self.0.identities
     }
 
     /// The slot asked for.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::bugs::{Bug, seeded};
-use crate::{Effect, Fence, Outcome, Scope, Seal, Timestamp};
+use crate::{Effect, Fence, Outcome, Scope, Seal, SlotId, Timestamp};
 
 /// Everything that is known about one piece of work.
 ///
@@ -57,6 +57,30 @@ pub enum State {
     Unknown(Reason),
     /// An operator settled an unknown record as not executed: the next arrival claims it.
     Open,
+    /// Not work, but the name of a business identity, taken by the work in another slot.
+    Reserved(Reservation),
+}
+
+/// Which work has taken a business identity. It never holds an outcome: the truth is the record
+/// that it points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// The slot of the work's key.
+    pub slot: SlotId,
+    /// The generation of the work: another one in the same slot is other work.
+    pub generation: Fence,
+    /// How long the identity stays taken.
+    pub lasts: Lasts,
+}
+
+/// How long a [`Reservation`] holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Lasts {
+    /// As long as the record of the work, unless that failed.
+    Work = 1,
+    /// Until it is due.
+    Window = 2,
 }
 
 /// The name of a [`State`], without what it holds.
@@ -71,6 +95,10 @@ pub enum StateName {
     Unknown = 3,
     /// [`State::Open`].
     Open = 4,
+    /// [`State::Reserved`].
+    Reserved = 5,
+    /// [`State::Completed`], with a body that goes before the record does.
+    Shedding = 6,
 }
 
 /// The time a claim lives after each write of its holder.
@@ -116,6 +144,9 @@ pub enum Deed {
     NotExecuted = 2,
     /// Changed how long the record is kept.
     Extended = 3,
+    /// Not an operator's: the engine let the work pass although it looked like that in another
+    /// slot.
+    Suspected = 4,
 }
 
 // === impl Record ===
@@ -134,15 +165,30 @@ impl Record {
     pub fn due_after(&self) -> Duration {
         match &self.state {
             State::Claimed(lease) => lease.length,
-            State::Completed(_) | State::Open => self.retention,
+            State::Completed(outcome) => match outcome.keeps_body_for() {
+                Some(keep) => keep.min(self.retention),
+                None => self.retention,
+            },
+            State::Open | State::Reserved(_) => self.retention,
             State::Unknown(_) if seeded(Bug::UnknownExpires) => self.retention,
             State::Unknown(_) => self.unknown_retention.unwrap_or(Duration::MAX),
         }
     }
 
+    /// When the record counts as absent: with its body or, where that goes first, without it.
+    pub fn expires(&self) -> Timestamp {
+        match &self.state {
+            State::Completed(_) => self.written + self.retention,
+            State::Open | State::Unknown(_) => self.due(),
+            // A lapsed claim and a reservation are matters for the protocol.
+            State::Claimed(_) | State::Reserved(_) => Timestamp::NEVER,
+        }
+    }
+
     /// Whether the record counts as absent by now. A claim lapses and never expires.
     pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.state.name().expires() && self.due() <= now
+        let may_expire = !matches!(self.state, State::Claimed(_) | State::Reserved(_));
+        may_expire && self.expires() <= now
     }
 
     /// Whether the record is a claim whose holder fell silent.
@@ -168,7 +214,25 @@ impl Record {
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.state {
             State::Completed(outcome) => Some(outcome),
-            State::Claimed(_) | State::Unknown(_) | State::Open => None,
+            State::Claimed(_) | State::Unknown(_) | State::Open | State::Reserved(_) => None,
+        }
+    }
+
+    /// The outcome as it is told at `now`, if the work is done: without a body that is not kept any
+    /// longer, whether or not that is gone already.
+    pub fn outcome_at(&self, now: Timestamp) -> Option<Outcome> {
+        let outcome = self.outcome()?.clone();
+        Some(match outcome.keeps_body_for() {
+            Some(_) if self.due() <= now => outcome.shed(),
+            _ => outcome.keeping_for(None),
+        })
+    }
+
+    /// What has taken the business identity that is filed here, if that is what it is.
+    pub fn reservation(&self) -> Option<&Reservation> {
+        match &self.state {
+            State::Reserved(reservation) => Some(reservation),
+            State::Claimed(_) | State::Completed(_) | State::Unknown(_) | State::Open => None,
         }
     }
 }
@@ -180,9 +244,11 @@ impl State {
     pub fn name(&self) -> StateName {
         match self {
             Self::Claimed(_) => StateName::Claimed,
+            Self::Completed(outcome) if outcome.keeps_body_for().is_some() => StateName::Shedding,
             Self::Completed(_) => StateName::Completed,
             Self::Unknown(_) => StateName::Unknown,
             Self::Open => StateName::Open,
+            Self::Reserved(_) => StateName::Reserved,
         }
     }
 }
@@ -191,21 +257,41 @@ impl State {
 
 impl StateName {
     /// Every state, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Claimed, Self::Completed, Self::Unknown, Self::Open];
+    pub const ALL: [Self; 6] = [
+        Self::Claimed,
+        Self::Completed,
+        Self::Unknown,
+        Self::Open,
+        Self::Reserved,
+        Self::Shedding,
+    ];
 
     /// Whether records in this state are removed once they are due. The others are a matter for
     /// the protocol.
     pub const fn expires(self) -> bool {
-        !matches!(self, Self::Claimed)
+        match self {
+            Self::Completed | Self::Unknown | Self::Open => true,
+            Self::Claimed | Self::Reserved | Self::Shedding => false,
+        }
+    }
+
+    /// Whether somebody who asks for records in this state means those in `other` as well:
+    /// finished work is completed, whatever becomes of its body.
+    pub const fn covers(self, other: Self) -> bool {
+        match self {
+            Self::Completed | Self::Shedding => matches!(other, Self::Completed | Self::Shedding),
+            _ => self as u8 == other as u8,
+        }
     }
 
     /// The name in lists, metrics and on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Claimed => "claimed",
-            Self::Completed => "completed",
+            Self::Completed | Self::Shedding => "completed",
             Self::Unknown => "unknown",
             Self::Open => "open",
+            Self::Reserved => "reserved",
         }
     }
 
@@ -293,6 +379,7 @@ impl Deed {
             Self::Completed => "completed",
             Self::NotExecuted => "not executed",
             Self::Extended => "extended",
+            Self::Suspected => "suspected",
         }
     }
 }

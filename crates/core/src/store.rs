@@ -88,8 +88,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Reply<Page>, Error>;
 
-    /// Removes records that came due before `before` and may expire, and reports claims that
-    /// lapsed before it without touching them. Looks at `limit` records at the most.
+    /// Removes records that came due before `before` and may expire, and reports those that came
+    /// due and [do not](StateName::expires), such as lapsed claims, without touching them. Looks
+    /// at `limit` records at the most.
     ///
     /// A horizon in the future counts as now. Whether a record is due is decided in the same
     /// atomic step as its removal.
@@ -185,7 +186,9 @@ pub struct Page {
 pub struct Swept {
     /// How many expired records were removed.
     pub removed: usize,
-    /// Claims whose holder fell silent: the engine marks them unknown.
+    /// What is due and a matter for the protocol. Claims whose holder fell silent: the engine
+    /// marks them unknown. Bodies that go before their records, and reservations: it looks whether
+    /// the work that they stand for is still kept.
     pub lapsed: Vec<(SlotId, Arc<Record>)>,
     /// Whether there may be more that is due.
     pub more: bool,
@@ -262,7 +265,7 @@ impl Filter {
             && operation
                 .as_deref()
                 .is_none_or(|it| it == record.scope.operation())
-            && state.is_none_or(|it| it == record.state.name())
+            && state.is_none_or(|it| it.covers(record.state.name()))
             && written_before.is_none_or(|it| record.written < it)
     }
 }

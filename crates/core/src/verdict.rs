@@ -1,6 +1,7 @@
 //! Verdicts: what the engine tells a caller that arrived.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::Claim;
@@ -20,6 +21,26 @@ pub enum Verdict {
     Mismatch,
     /// Nobody knows whether the work happened, and nobody may try again until it is settled.
     Unknown(Unsettled),
+    /// The same work stands under another key, and a rule says to refuse this one.
+    Elsewhere(Elsewhere),
+}
+
+/// The same work stands under another key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// The name of the rule that found it.
+    pub rule: Arc<str>,
+    /// What it found.
+    pub twin: Twin,
+}
+
+/// Work under another key that bears the same business identity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Twin {
+    /// It succeeded, and this was its answer.
+    Done(Replay),
+    /// It looks the same, and came a short while ago.
+    Suspected,
 }
 
 /// The first answer, once more.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 
 use crate::engine::Shared;
-use crate::protocol::Arrival;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, Notify, time};
 use crate::{Fence, Record, Scope, SlotId, State, Timestamp};
@@ -78,10 +77,14 @@ impl Room {
     /// Takes a seat, or `None` if there are too many waiting already.
     ///
     /// `since` is when the caller itself saw that somebody else is at it.
-    pub(crate) fn enter(shared: &Arc<Shared>, arrival: &Arrival, since: Timestamp) -> Option<Seat> {
+    pub(crate) fn enter(
+        shared: &Arc<Shared>,
+        id: SlotId,
+        scope: &Scope,
+        since: Timestamp,
+    ) -> Option<Seat> {
         let (room, limits) = (&shared.room, &shared.limits);
-        let scope = arrival.slot().scope().clone();
-        let id = arrival.id();
+        let scope = scope.clone();
         let mut inner = room.inner.lock();
         let of_tenant = inner.tenants.get(scope.tenant()).copied().unwrap_or(0);
         let of_slot = inner

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
-use onceward::{Ending, Replay, SlotId, Timestamp};
+use onceward::{Elsewhere, Ending, Replay, SlotId, Timestamp, Twin};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::body::AnswerBody;
@@ -61,6 +61,26 @@ pub(crate) fn replay<B>(
         attempt: 0,
     });
     Ok(response)
+}
+
+/// What the caller is told whose work stands under another key.
+pub(crate) fn elsewhere(elsewhere: &Elsewhere, slot: SlotId) -> Problem {
+    let rule = elsewhere.rule.clone();
+    let replay = match &elsewhere.twin {
+        Twin::Suspected => return Problem::SuspectedDuplicate { rule },
+        Twin::Done(replay) => replay,
+    };
+    match snapshot::read(&replay.outcome.head) {
+        Ok(snapshot) => Problem::AlreadyDone {
+            rule,
+            status: snapshot.status,
+            location: snapshot.headers.get(header::LOCATION).cloned(),
+        },
+        Err(error) => {
+            tracing::error!(?slot, %error, "a stored answer cannot be read");
+            Problem::StoreUnavailable
+        }
+    }
 }
 
 /// Says until when the answer is kept.

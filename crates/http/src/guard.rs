@@ -388,6 +388,7 @@ impl Inner {
             },
             Verdict::Mismatch => Problem::KeyReused,
             Verdict::Unknown(_) => Problem::OutcomeUnknown { settles: false },
+            Verdict::Elsewhere(elsewhere) => answer::elsewhere(&elsewhere, slot),
             Verdict::Execute(_) => unreachable!("a claim is executed, not answered"),
         };
         self.refuse(&problem, media, Some(slot))

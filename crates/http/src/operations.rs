@@ -61,14 +61,16 @@ async fn look<B>(
     match &record.state {
         State::Completed(outcome) => {
             let replay = Replay {
-                outcome: outcome.clone(),
+                outcome: record
+                    .outcome_at(found.now)
+                    .unwrap_or_else(|| outcome.clone()),
                 completed: record.written,
-                expires: record.due(),
+                expires: record.expires(),
             };
             answer::replay(&replay, Profile::Ietf, slot)
         }
         State::Claimed(_) if !found.is_unsettled() => Ok(answer::accepted(slot, false)),
         State::Claimed(_) | State::Unknown(_) => Err(Problem::OutcomeUnknown { settles: false }),
-        State::Open => Err(Problem::NoSuchOperation),
+        State::Open | State::Reserved(_) => Err(Problem::NoSuchOperation),
     }
 }

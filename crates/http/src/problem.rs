@@ -51,6 +51,20 @@ pub enum Problem {
         /// Where the result is, if the answer said so.
         location: Option<HeaderValue>,
     },
+    /// The same was done under another key, and is done once.
+    AlreadyDone {
+        /// The name of the rule that says so.
+        rule: Arc<str>,
+        /// The status of the answer to that.
+        status: StatusCode,
+        /// Where the result is, if the answer said so.
+        location: Option<HeaderValue>,
+    },
+    /// The same was asked for under another key a short while ago.
+    SuspectedDuplicate {
+        /// The name of the rule that says so.
+        rule: Arc<str>,
+    },
     /// The key, or the first attempt, is older than answers are kept.
     Expired,
     /// The request is larger than can be protected.
@@ -144,6 +158,10 @@ impl Problem {
             Self::AnswerNotKept {
                 location: Some(location),
                 ..
+            }
+            | Self::AlreadyDone {
+                location: Some(location),
+                ..
             } => {
                 headers.insert(header::LOCATION, location.clone());
             }
@@ -178,10 +196,17 @@ impl Problem {
                 "message": self.message(),
             },
         });
-        if let Self::AnswerNotKept { status, location } = self {
+        if let Self::AnswerNotKept { status, location }
+        | Self::AlreadyDone {
+            status, location, ..
+        } = self
+        {
             body["original_status"] = status.as_u16().into();
             let location = location.as_ref().and_then(|value| value.to_str().ok());
             body["location"] = location.into();
+        }
+        if let Self::AlreadyDone { rule, .. } | Self::SuspectedDuplicate { rule } = self {
+            body["rule"] = (**rule).into();
         }
         body
     }
@@ -212,8 +237,18 @@ impl Problem {
                  this one."
             }
             Self::AnswerNotKept { .. } => {
-                "The operation is done, but its answer was too large to be kept, or cannot be \
-                 repeated on another connection. It was not executed again."
+                "The operation is done, but its answer was too large to be kept, is not kept any \
+                 longer, or cannot be repeated on another connection. It was not executed again."
+            }
+            Self::AlreadyDone { .. } => {
+                "The same operation was done under another key, and is done once. It was not \
+                 executed again: the location, where there is one, leads to its result."
+            }
+            Self::SuspectedDuplicate { .. } => {
+                "An operation with the same facts came under another key a short while ago, so \
+                 this one was not executed. A retry has to carry the key of the first attempt; if \
+                 it is meant a second time, send it again with the header \
+                 Idempotency-Confirm: intended."
             }
             Self::Expired => {
                 "This key is older than answers are kept, so a retry cannot be told from a new \

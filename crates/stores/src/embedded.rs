@@ -167,6 +167,7 @@ impl EmbeddedStore {
             asks: waiting,
             claims: Claims::default(),
             cursor: Cursor::at(head.swept),
+            chores: Cursor::chores(),
             mark,
             place,
             epoch: head.epoch,

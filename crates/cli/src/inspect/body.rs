@@ -31,8 +31,10 @@ impl Shown {
     pub(super) fn of(record: &Record) -> Self {
         match record.outcome().map(|outcome| &outcome.body) {
             None => Self::Nothing("there is no outcome, so there is no body"),
-            Some(Body::NotKept { .. }) => Self::Nothing("the body was too large to be kept"),
-            Some(Body::Kept(bytes)) => match str::from_utf8(bytes) {
+            Some(Body::NotKept { .. }) => {
+                Self::Nothing("the body was too large to be kept, or is not kept any longer")
+            }
+            Some(Body::Kept(bytes) | Body::KeptFor { bytes, .. }) => match str::from_utf8(bytes) {
                 Ok("") => Self::Nothing("the body is empty"),
                 Ok(text) if !is_harmless(text) => Self::Nothing(NOT_PLAIN),
                 Ok(text) if text.ends_with('\n') => Self::Text(text.into()),
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn missing_bodies_are_told_apart() {
         let large = Outcome::success("too large").keeping(1);
-        let said = "the body was too large to be kept";
+        let said = "the body was too large to be kept, or is not kept any longer";
         assert_eq!(shown(large), Shown::Nothing(said));
         let said = "the body is empty";
         assert_eq!(shown(Outcome::success("")), Shown::Nothing(said));

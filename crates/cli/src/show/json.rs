@@ -75,7 +75,7 @@ impl<'a> View<'a> {
         let (reason, lease) = match &record.state {
             State::Unknown(reason) => (Some(reason.as_str()), None),
             State::Claimed(lease) => (None, Some(lease.length)),
-            State::Completed(_) | State::Open => (None, None),
+            State::Completed(_) | State::Open | State::Reserved(_) => (None, None),
         };
         Self {
             slot: found.slot.to_string(),
@@ -135,7 +135,7 @@ impl<'a> PointView<'a> {
 impl OutcomeView {
     fn of(outcome: &Outcome) -> Self {
         let (body_bytes, body_kept) = match &outcome.body {
-            Body::Kept(bytes) => (bytes.len() as u64, true),
+            Body::Kept(bytes) | Body::KeptFor { bytes, .. } => (bytes.len() as u64, true),
             Body::NotKept { len, .. } => (*len, false),
         };
         Self {

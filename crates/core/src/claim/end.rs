@@ -175,9 +175,11 @@ impl Holding {
     ) -> Result<Ended, EndError> {
         if let Some(found) = found
             && found.mark == Some(self.mark)
-            && found.outcome() == Some(outcome)
+            && found
+                .outcome()
+                .is_some_and(|found| found.is_of_one(outcome))
         {
-            return Ok(self.kept(outcome, found.due()));
+            return Ok(self.kept(outcome, found.expires()));
         }
         self.arrival.meters().late.increment(1);
         tracing::error!(

@@ -164,7 +164,7 @@ impl Holding {
             && match found.state {
                 State::Claimed(_) => true,
                 State::Unknown(_) => ending,
-                State::Completed(_) | State::Open => false,
+                State::Completed(_) | State::Open | State::Reserved(_) => false,
             }
     }
 }
@@ -177,7 +177,7 @@ fn is_unfenced(found: &Record, next: Option<&Record>) -> bool {
     match next.state.name() {
         StateName::Claimed if found.mark == next.mark => seeded(Bug::RenewalRevives),
         StateName::Claimed => seeded(Bug::UnfencedRenewal),
-        StateName::Completed => seeded(Bug::UnfencedComplete),
-        StateName::Unknown | StateName::Open => false,
+        StateName::Completed | StateName::Shedding => seeded(Bug::UnfencedComplete),
+        StateName::Unknown | StateName::Open | StateName::Reserved => false,
     }
 }

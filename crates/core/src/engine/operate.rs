@@ -136,7 +136,14 @@ impl Engine {
             return Err(NotSettled::NotUnknown { slot, state });
         }
         let outcome = match resolution {
-            Resolution::Completed(outcome) => Some(outcome.keeping(self.policy().body_max)),
+            Resolution::Completed(outcome) => {
+                let policy = self.policy();
+                Some(
+                    outcome
+                        .keeping(policy.body_max)
+                        .keeping_for(policy.keep_body),
+                )
+            }
             Resolution::NotExecuted => None,
         };
         let fence = self.shared.reach.fence(Some(found.record.fence));
@@ -191,10 +198,13 @@ impl Engine {
         let note = by.note(Deed::Extended)?;
         let found = self.find(slot).await?;
         let state = found.record.state.name();
-        if !matches!(state, StateName::Completed | StateName::Open) {
+        if !matches!(
+            state,
+            StateName::Completed | StateName::Shedding | StateName::Open
+        ) {
             return Err(NotSettled::NotKept { slot, state });
         }
-        if found.now + keep < found.record.due() {
+        if found.now + keep < found.record.expires() {
             return Err(NotSettled::Shorter(slot));
         }
         let fence = self.shared.reach.fence(Some(found.record.fence));

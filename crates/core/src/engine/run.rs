@@ -14,8 +14,8 @@ use crate::bugs::{Bug, seeded};
 use crate::claim::{Claim, Duty, EndError, Holding, PointError};
 use crate::record::Point;
 use crate::store::{self, BoxError};
-use crate::verdict::{Busy, Replay, Unsettled, Verdict};
-use crate::{Fence, Fingerprint, Key, Outcome, Reason, Slot, Timestamp};
+use crate::verdict::{Busy, Elsewhere, Replay, Unsettled, Verdict};
+use crate::{Arrival, Fence, Fingerprint, Key, Outcome, Reason, Slot, Timestamp};
 
 /// How a piece of work ended, in the words of whoever did it.
 #[derive(Debug)]
@@ -61,6 +61,10 @@ pub enum RunError {
     /// Nobody knows whether the work happened. Somebody has to find out and settle it.
     #[error("the outcome is unknown ({0})")]
     Unknown(Unsettled),
+
+    /// The same work stands under another key, and a rule says to refuse this one.
+    #[error("the same work stands under another key (rule {:?})", .0.rule)]
+    Elsewhere(Elsewhere),
 
     /// The work provably did not happen, and the key is free again.
     #[error("the work was not executed")]
@@ -160,7 +164,40 @@ impl Engine {
         W: FnOnce(Attempt) -> F + Send + 'static,
         F: Future<Output = Done> + Send + 'static,
     {
-        let claim = match self.begin(slot, fingerprint).await? {
+        let arrival = self.prepare(slot, &fingerprint).await?;
+        self.run_for(&arrival, work).await
+    }
+
+    /// Like [`Engine::run`], for an arrival that is prepared: also bound to business identities,
+    /// or with a mind of its own about waiting.
+    ///
+    /// ```
+    /// use onceward::{Done, Engine, Fingerprint, Identity, Key, MemoryStore, Policy, Scope, Slot};
+    /// use onceward::Then;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = Engine::new(MemoryStore::new(), Policy::default());
+    /// let pay = async |key: &str| {
+    ///     let slot = Slot::new(Scope::new("acct_42", "pay"), Key::parse(key).unwrap());
+    ///     let order = Identity::unique("paid-order", "order-1001", Then::Return);
+    ///     let arrival = engine.prepare(&slot, &Fingerprint::of(b"100 EUR")).await?;
+    ///     let arrival = arrival.under(order, engine.secret().await?);
+    ///     let work = |_| async { Done::outcome("paid") };
+    ///     engine.run_for(&arrival, work).await
+    /// };
+    /// // One order is paid once, even by a caller that makes up a new key for each retry.
+    /// assert!(!pay("first").await?.replayed);
+    /// assert!(pay("second").await?.replayed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_for<W, F>(&self, arrival: &Arrival, work: W) -> Result<Answer, RunError>
+    where
+        W: FnOnce(Attempt) -> F + Send + 'static,
+        F: Future<Output = Done> + Send + 'static,
+    {
+        let claim = match self.admit(arrival).await? {
             Verdict::Execute(claim) => claim,
             other => return answer(other),
         };
@@ -270,6 +307,7 @@ fn answer(verdict: Verdict) -> Result<Answer, RunError> {
         Verdict::Busy(busy) => Err(RunError::Busy(busy)),
         Verdict::Mismatch => Err(RunError::Mismatch),
         Verdict::Unknown(unsettled) => Err(RunError::Unknown(unsettled)),
+        Verdict::Elsewhere(elsewhere) => Err(RunError::Elsewhere(elsewhere)),
         Verdict::Execute(_) => unreachable!("a claim is executed, not answered"),
     }
 }

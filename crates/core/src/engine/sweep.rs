@@ -1,11 +1,13 @@
-//! Sweeping: expired records go, lapsed claims become unknown, at a pace that hurts nobody.
+//! Sweeping: expired records go, lapsed claims become unknown, bodies and reservations go when
+//! their time has come, at a pace that hurts nobody.
 
 use std::sync::Weak;
 use std::time::Duration;
 
 use super::{Engine, Error, Shared};
-use crate::store::Swept;
+use crate::store::{Swap, Swept};
 use crate::sync::{JoinHandle, time};
+use crate::{Record, SlotId, State, Timestamp};
 
 /// How fast to sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +28,9 @@ pub struct Sweeper(JoinHandle<()>);
 // === impl Engine ===
 
 impl Engine {
-    /// Sweeps once: removes expired records, and marks lapsed claims unknown. Looks at `limit`
-    /// records at the most.
+    /// Sweeps once: removes expired records, bodies that are not kept any longer and reservations
+    /// for work that is gone, and marks lapsed claims unknown. Looks at `limit` records at the
+    /// most.
     pub async fn sweep(&self, limit: usize) -> Result<Swept, Error> {
         self.secret().await?;
         self.shared.sweep(limit).await
@@ -67,16 +70,43 @@ impl Shared {
     async fn sweep(&self, limit: usize) -> Result<Swept, Error> {
         let reach = &self.reach;
         // Its own clock decides what is due, so the horizon is only a cap.
-        let horizon = crate::Timestamp::NEVER;
+        let horizon = Timestamp::NEVER;
         let swept = reach.ask(reach.store.sweep(horizon, limit)).await?.value;
         reach.meters.swept.increment(swept.removed as u64);
-        for (id, lapsed) in &swept.lapsed {
-            // A claim that moved meanwhile is somebody else's business.
-            if self.mark_lapsed(*id, lapsed).await?.is_none() {
-                reach.meters.lapsed.increment(1);
+        for (id, due) in &swept.lapsed {
+            // What moved meanwhile is somebody else's business.
+            match &due.state {
+                State::Claimed(_) => {
+                    if self.mark_lapsed(*id, due).await?.is_none() {
+                        reach.meters.lapsed.increment(1);
+                    }
+                }
+                State::Reserved(reservation) => self.review(*id, due, reservation).await?,
+                State::Completed(_) => self.shed(*id, due).await?,
+                State::Unknown(_) | State::Open => {}
             }
         }
         Ok(swept)
+    }
+
+    /// Removes a body that is not kept any longer.
+    async fn shed(&self, id: SlotId, found: &Record) -> Result<(), Error> {
+        let reach = &self.reach;
+        let now = reach.latest();
+        if found.has_expired(now) {
+            let call = reach.store.remove(id, found.fence, Timestamp::NEVER);
+            if reach.ask(call).await?.value == Swap::Done {
+                reach.meters.swept.increment(1);
+            }
+        } else if let Some(record) = found.shed(now, reach.fence(Some(found.fence))) {
+            let call = reach
+                .store
+                .replace(id, found.fence, &record, Timestamp::NEVER);
+            if reach.ask(call).await?.value == Swap::Done {
+                reach.meters.shed.increment(1);
+            }
+        }
+        Ok(())
     }
 }
 

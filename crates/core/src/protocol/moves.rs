@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::{Arrival, Step};
+use super::{Arrival, Identity, Kind, Step};
 use crate::bugs::{Bug, seeded};
 use crate::claim::Duty;
-use crate::record::{Lease, Note, Point};
-use crate::{Effect, Fence, Outcome, Reason, Record, State};
+use crate::record::{Deed, Lasts, Lease, Note, Point, Reservation};
+use crate::{Effect, Fence, Outcome, Reason, Record, SlotId, State, Timestamp};
 
 /// Returns what to write for a step that claims, and what its holder does first.
 ///
@@ -46,7 +46,7 @@ impl Record {
             retention: policy.retention,
             unknown_retention: policy.unknown_retention,
             began: None,
-            written: crate::Timestamp::ZERO,
+            written: Timestamp::ZERO,
             point: None,
             audit: Vec::new(),
         }
@@ -64,7 +64,9 @@ impl Record {
     pub fn claimed_over(&self, arrival: &Arrival, fence: Fence) -> Self {
         let audit = match self.state {
             State::Open => self.audit.clone(),
-            State::Claimed(_) | State::Completed(_) | State::Unknown(_) => Vec::new(),
+            State::Claimed(_) | State::Completed(_) | State::Unknown(_) | State::Reserved(_) => {
+                Vec::new()
+            }
         };
         Self {
             audit,
@@ -102,11 +104,71 @@ impl Record {
 
     /// The work is done.
     pub fn completed(&self, outcome: Outcome, retention: Duration, fence: Fence) -> Self {
+        // One that lasts as long as the rest goes with it.
+        let keep = outcome.keeps_body_for().filter(|keep| *keep < retention);
+        let outcome = outcome.keeping_for(keep);
         Self {
             retention,
             // A finished record is never taken over, so its point would only take up room.
             point: None,
             ..self.then(State::Completed(outcome), fence)
+        }
+    }
+
+    /// The body of the outcome is not kept any longer. The rest is, until it would have been.
+    pub(crate) fn shed(&self, now: Timestamp, fence: Fence) -> Option<Self> {
+        let outcome = self.outcome()?.clone().shed();
+        Some(Self {
+            retention: self.expires().since(now),
+            ..self.then(State::Completed(outcome), fence)
+        })
+    }
+
+    /// A business identity, taken by the work of `claim`.
+    pub(crate) fn reserved(identity: &Identity, claim: &Self, slot: SlotId, fence: Fence) -> Self {
+        let (lasts, retention) = match identity.kind() {
+            // From then on the sweeper looks whether the work is still kept.
+            Kind::Unique(_) => (Lasts::Work, claim.retention),
+            Kind::Suspect(within, _) => (Lasts::Window, within),
+        };
+        let reservation = Reservation {
+            slot,
+            generation: claim.generation,
+            lasts,
+        };
+        Self {
+            scope: identity.scope().clone(),
+            state: State::Reserved(reservation),
+            mark: None,
+            generation: fence,
+            fence,
+            attempt: 1,
+            retention,
+            began: None,
+            point: None,
+            audit: Vec::new(),
+            ..claim.clone()
+        }
+    }
+
+    /// The same reservation, to be looked at again after `keep`.
+    pub(crate) fn reserved_for(&self, keep: Duration, fence: Fence) -> Self {
+        Self {
+            retention: keep,
+            ..self.then(self.state.clone(), fence)
+        }
+    }
+
+    /// The same claim, with a note that goes along with its next write.
+    pub(crate) fn suspected(&mut self, slot: SlotId, at: Timestamp) {
+        let note = Note {
+            deed: Deed::Suspected,
+            who: "onceward".into(),
+            why: format!("the same facts stand in slot {slot}").into(),
+            at,
+        };
+        if self.audit.len() < Note::COUNT_MAX {
+            self.audit.push(note);
         }
     }
 
@@ -126,7 +188,8 @@ impl Record {
         }
         // A service that refuses older fences may have seen this one: without a record to be
         // greater than, another process could mint a lower one.
-        if self.audit.is_empty() && self.effect != Effect::Probed {
+        let untouched = self.audit.iter().all(|note| note.deed == Deed::Suspected);
+        if untouched && self.effect != Effect::Probed {
             return None;
         }
         Some(self.opened(fence))

@@ -167,6 +167,8 @@ macro_rules! __conformance_cases {
             a_horizon_in_the_future_counts_as_now
             what_has_no_end_is_never_removed
             a_lapsed_claim_is_reported_and_not_touched
+            what_the_protocol_deals_with_is_reported_and_not_touched
+            what_is_due_later_is_reported_later
             a_renewed_claim_is_not_reported
             a_lapsed_claim_is_reported_once_in_a_sweep
             a_horizon_in_the_past_spares_what_came_due_later

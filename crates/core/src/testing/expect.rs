@@ -1,6 +1,6 @@
 //! What tests expect, in a word each.
 
-use crate::verdict::{Busy, Unsettled, Verdict};
+use crate::verdict::{Busy, Elsewhere, Unsettled, Verdict};
 use crate::{Answer, Claim, EndError, Outcome, RunError};
 
 /// What a test expects of a [`Verdict`]. Each panics when the verdict is another.
@@ -15,6 +15,8 @@ pub trait ExpectVerdict {
     fn expect_mismatch(self);
     /// Returns why nobody knows.
     fn expect_unknown(self) -> Unsettled;
+    /// Returns what stands under another key.
+    fn expect_elsewhere(self) -> Elsewhere;
 }
 
 /// What a test expects when a claim did not end as its holder said.
@@ -86,6 +88,14 @@ impl ExpectVerdict for Verdict {
         match self {
             Self::Unknown(unsettled) => unsettled,
             other => panic!("expected unknown, got {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn expect_elsewhere(self) -> Elsewhere {
+        match self {
+            Self::Elsewhere(elsewhere) => elsewhere,
+            other => panic!("expected work elsewhere, got {other:?}"),
         }
     }
 }

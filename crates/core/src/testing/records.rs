@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::record::{Deed, Lease, Note, Point};
+use crate::record::{Deed, Lasts, Lease, Note, Point, Reservation};
 use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, SlotId, State, Timestamp};
 
 #[cfg(test)]
@@ -57,9 +57,39 @@ pub fn open(retention: Duration) -> Record {
     }
 }
 
+/// Returns the record of finished work that is kept for long, and its body for this long.
+pub fn shedding(keep: Duration) -> Record {
+    let outcome = Outcome::success("done").with_head("200");
+    Record {
+        retention: 2 * LONG,
+        ..in_state(State::Completed(outcome.keeping_for(Some(keep))))
+    }
+}
+
+/// Returns the name of an identity that work in another slot has taken, reviewed after this long.
+pub fn reserved(review: Duration) -> Record {
+    let reservation = Reservation {
+        slot: slot("elsewhere"),
+        generation: fence(),
+        lasts: Lasts::Work,
+    };
+    Record {
+        mark: None,
+        retention: review,
+        ..in_state(State::Reserved(reservation))
+    }
+}
+
 /// Returns a record of each state, none of which comes due while a test runs.
-pub fn of_every_state() -> [Record; 4] {
-    [claimed(LONG), completed(LONG), unknown(None), open(LONG)]
+pub fn of_every_state() -> [Record; 6] {
+    [
+        claimed(LONG),
+        completed(LONG),
+        unknown(None),
+        open(LONG),
+        reserved(LONG),
+        shedding(LONG),
+    ]
 }
 
 /// Returns `record` as the next writer would write it: with a fence of its own.

@@ -10,8 +10,8 @@ use super::{ExpectVerdict as _, FaultyStore, ManualClock};
 use crate::engine::Limits;
 use crate::verdict::Verdict;
 use crate::{
-    Answer, Attempt, Done, Effect, Engine, Fingerprint, Key, MemoryStore, Policy, Record, RunError,
-    Scope, Slot, SlotId,
+    Answer, Attempt, Done, Effect, Engine, Fingerprint, Identity, Key, MemoryStore, Policy, Record,
+    RunError, Scope, Slot, SlotId,
 };
 
 /// One caller of one engine, with everything under it in a test's hands.
@@ -132,6 +132,27 @@ impl World {
     /// Arrives under `key` while the store may be away.
     pub async fn try_begin(&self, key: &str) -> Result<Verdict, crate::Error> {
         self.engine.begin(&self.slot(key), self.fingerprint()).await
+    }
+
+    /// Arrives under `key` with work that bears these identities.
+    pub async fn begin_as(&self, key: &str, identities: &[Identity]) -> Verdict {
+        let verdict = self.try_begin_as(key, identities).await;
+        verdict.expect("the store answers")
+    }
+
+    /// Arrives under `key` with work that bears these identities, while the store may be away.
+    pub async fn try_begin_as(
+        &self,
+        key: &str,
+        identities: &[Identity],
+    ) -> Result<Verdict, crate::Error> {
+        let (slot, fingerprint) = (self.slot(key), self.fingerprint());
+        let mut arrival = self.engine.prepare(&slot, &fingerprint).await?;
+        let secret = self.engine.secret().await?;
+        for identity in identities {
+            arrival = arrival.under(identity.clone(), secret);
+        }
+        self.engine.admit(&arrival).await
     }
 
     /// Arrives under `key`, in a task of its own.

@@ -17,4 +17,5 @@ mod runtime;
 mod secret;
 mod shutdown;
 mod sweep;
+mod twins;
 mod wait;

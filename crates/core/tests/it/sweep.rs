@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onceward::record::StateName;
 use onceward::testing::{Call, ExpectVerdict, Fault, World};
-use onceward::{Effect, OnBusy, Pace, Reason, State};
+use onceward::{Effect, OnBusy, Pace, Reason, State, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -197,4 +197,59 @@ async fn waiters_are_woken_when_the_sweeper_marks_their_slot() {
     }
     assert!(waiter.is_finished());
     waiter.await.unwrap().expect_unknown();
+}
+
+// --- bodies that go before their records ----------------------------------------------------
+
+fn shedding() -> World {
+    let hour = Duration::from_secs(3600);
+    World::new().policy(|policy| policy.retention(24 * hour).keep_body(hour))
+}
+
+#[tokio::test]
+async fn a_body_goes_when_its_time_is_over_and_nothing_is_executed_again() {
+    let world = shedding();
+    let hour = Duration::from_secs(3600);
+    world.complete("k1", "paid").await;
+    let expires = world.record("k1").await.unwrap().expires();
+    world.clock.advance(hour - SECOND);
+    assert_eq!(world.begin("k1").await.expect_replay(), "paid");
+    // Whether or not anybody has swept: what is over is over.
+    world.clock.advance(2 * SECOND);
+    for swept in [false, true] {
+        let Verdict::Replay(replay) = world.begin("k1").await else {
+            panic!("the record is kept for a day");
+        };
+        assert_eq!(replay.outcome.body(), None);
+        assert_eq!(replay.expires, expires);
+        if !swept {
+            assert_eq!(world.engine.sweep(100).await.unwrap().lapsed.len(), 1);
+            assert_eq!(world.engine.sweep(100).await.unwrap().lapsed.len(), 0);
+            let record = world.record("k1").await.unwrap();
+            assert_eq!(record.outcome().unwrap().kept_len(), 0);
+            assert_eq!(record.state.name(), StateName::Completed);
+        }
+    }
+    world.clock.advance(23 * hour);
+    assert_eq!(world.engine.sweep(100).await.unwrap().removed, 1);
+    drop(world.begin("k1").await.expect_claim());
+}
+
+#[tokio::test]
+async fn a_record_that_nobody_swept_in_time_goes_with_its_body() {
+    let world = shedding();
+    world.complete("k1", "paid").await;
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    world.engine.sweep(100).await.unwrap();
+    assert_eq!(world.record("k1").await, None);
+}
+
+#[tokio::test]
+async fn a_body_that_is_kept_as_long_as_its_record_goes_with_it() {
+    let day = Duration::from_secs(86_400);
+    let world = World::new().policy(|policy| policy.retention(day).keep_body(day));
+    world.complete("k1", "paid").await;
+    let record = world.record("k1").await.unwrap();
+    assert_eq!(record.state.name(), StateName::Completed);
+    assert_eq!(record.due(), record.expires());
 }

@@ -46,6 +46,10 @@ impl Kind {
                 new("outcome-unknown", S::CONFLICT, *settles, KEY)
             }
             Problem::AnswerNotKept { .. } => new("answer-not-kept", S::CONFLICT, FINAL, KEY),
+            Problem::AlreadyDone { .. } => new("already-done", S::CONFLICT, FINAL, KEY),
+            Problem::SuspectedDuplicate { .. } => {
+                new("suspected-duplicate", S::CONFLICT, FINAL, KEY)
+            }
             Problem::Expired => new("expired", expired, FINAL, KEY),
             Problem::BodyTooLarge { .. } => {
                 new("body-too-large", S::PAYLOAD_TOO_LARGE, FINAL, REQUEST)
@@ -90,6 +94,8 @@ fn title(name: &str) -> &'static str {
         "in-progress" => "The operation is in progress",
         "outcome-unknown" => "The outcome of the operation is unknown",
         "answer-not-kept" => "The operation is done, its answer is not kept",
+        "already-done" => "The operation was done under another key",
+        "suspected-duplicate" => "The operation looks like one under another key",
         "expired" => "Idempotency-Key is too old",
         "body-too-large" => "The request body is too large",
         "too-many-claims" => "Too many operations are under way",

@@ -67,7 +67,7 @@ impl Store for RecordedStore {
         record: &Record,
         not_after: Timestamp,
     ) -> Result<Reply<Insert>, Error> {
-        let known = slot != SlotId::RESERVED;
+        let known = is_work(slot, record);
         self.recorder.pass_time();
         let at = self.recorder.asked_at(record.fence);
         let asked = self.asked_at(at, known.then(|| told(&self.recorder, slot, record)));
@@ -95,7 +95,8 @@ impl Store for RecordedStore {
             .audit
             .last()
             .is_some_and(|it| it.deed == Deed::Extended);
-        let asked = self.asked((!extended).then(|| told(&self.recorder, slot, record)));
+        let known = is_work(slot, record) && !extended;
+        let asked = self.asked(known.then(|| told(&self.recorder, slot, record)));
         let reply = self.inner.replace(slot, seen, record, not_after).await;
         let kind = swapped(&reply);
         if kind == Kind::Ok {
@@ -113,7 +114,7 @@ impl Store for RecordedStore {
     ) -> Result<Reply<Swap>, Error> {
         let writer = self.recorder.writer(seen);
         let tenant = self.inner.get(slot).await?.value;
-        let release = tenant.map(|record| Event {
+        let release = tenant.filter(|it| is_work(slot, it)).map(|record| Event {
             mark: writer.and_then(|(mark, _)| mark).map(fence),
             answer: Some(Answer::Absent),
             ..self
@@ -135,6 +136,11 @@ fn swapped(reply: &Result<Reply<Swap>, Error>) -> Kind {
         Ok(_) => Kind::Fail,
         Err(_) => Kind::Info,
     }
+}
+
+/// Whether a record is of work: the secret and the names of identities are not.
+fn is_work(slot: SlotId, record: &Record) -> bool {
+    slot != SlotId::RESERVED && record.reservation().is_none()
 }
 
 /// What writing `record` means, in the words of the protocol.
@@ -190,6 +196,7 @@ fn told(recorder: &Recorder, slot: SlotId, record: &Record) -> Event {
             answer: Some(Answer::Open),
             ..event(Verb::Resolve)
         },
+        State::Reserved(_) => unreachable!("a reservation is not of work"),
     }
 }
 

@@ -187,6 +187,7 @@ impl Recorder {
             Verdict::Unknown(_) => self.caller(asked, Answer::Unknown, None),
             Verdict::Busy(_) => self.caller(asked, Answer::Busy, None),
             Verdict::Mismatch => self.caller(asked, Answer::Mismatch, None),
+            Verdict::Elsewhere(_) => {}
             Verdict::Execute(claim) => {
                 let mut seen = self.seen.lock();
                 seen.brought.insert(claim.fence(), asked.payload.clone());
@@ -234,6 +235,7 @@ impl Recorder {
                 onceward::State::Completed(_) => State::Completed,
                 onceward::State::Unknown(_) => State::Unknown,
                 onceward::State::Open => State::Open,
+                onceward::State::Reserved(_) => State::Absent,
             }),
             body_hash: found.and_then(Record::outcome).map(hash),
             mark: found.and_then(|record| record.mark).map(fence),

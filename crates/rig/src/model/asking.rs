@@ -172,7 +172,10 @@ impl Model<'_> {
             && match found.state {
                 StateName::Claimed => true,
                 StateName::Unknown => found.attempt == 1,
-                StateName::Completed | StateName::Open => false,
+                StateName::Completed
+                | StateName::Open
+                | StateName::Reserved
+                | StateName::Shedding => false,
             }
         {
             let (after, _) = self.put(state, Move::Release);

@@ -63,7 +63,9 @@ impl Sketch {
         match self.state {
             StateName::Claimed => self.due,
             StateName::Unknown => true,
-            StateName::Completed | StateName::Open => false,
+            StateName::Completed | StateName::Open | StateName::Reserved | StateName::Shedding => {
+                false
+            }
         }
     }
 

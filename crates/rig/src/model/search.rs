@@ -206,6 +206,8 @@ impl Coverage {
                 self.unknown_pending += u64::from(pending && state.effects_now() == 0);
             }
             StateName::Open => self.open += 1,
+            // The model is of one key, without identities, and of whole answers.
+            StateName::Reserved | StateName::Shedding => {}
         }
     }
 }

@@ -163,9 +163,11 @@ impl Shipped {
         Record {
             state: match sketch.state {
                 StateName::Claimed => claimed.state.clone(),
-                StateName::Completed => State::Completed(outcome(sketch.outcome)),
+                StateName::Completed | StateName::Shedding => {
+                    State::Completed(outcome(sketch.outcome))
+                }
                 StateName::Unknown => State::Unknown(Reason::LAPSED),
-                StateName::Open => State::Open,
+                StateName::Open | StateName::Reserved => State::Open,
             },
             mark: (sketch.mark != 0).then_some(mark),
             attempt: sketch.attempt.into(),

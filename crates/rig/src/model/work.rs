@@ -242,7 +242,10 @@ impl Model<'_> {
                     && match found.state {
                         StateName::Claimed => true,
                         StateName::Unknown => write.is_end(),
-                        StateName::Completed | StateName::Open => false,
+                        StateName::Completed
+                        | StateName::Open
+                        | StateName::Reserved
+                        | StateName::Shedding => false,
                     }
         });
         let looks = self.variant.twist != Twist::Unfenced || !write.is_end();

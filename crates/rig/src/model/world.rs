@@ -36,7 +36,7 @@ impl Model<'_> {
         after.slot = after.slot.map(|it| super::Sketch { due: true, ..it });
         let what = match found.state {
             StateName::Claimed | StateName::Unknown => What::Lapses,
-            StateName::Completed | StateName::Open => {
+            StateName::Completed | StateName::Open | StateName::Reserved | StateName::Shedding => {
                 let last = usize::from(state.generation) + 1 == self.variant.generations;
                 if last && found.state == StateName::Completed {
                     return;

@@ -197,6 +197,7 @@ impl Call {
                 Told::Mismatch
             }
             Verdict::Unknown(_) => Told::Unknown,
+            Verdict::Elsewhere(_) => Told::Nothing,
         }
     }
 

@@ -173,7 +173,7 @@ impl Change {
     /// Whether the slot held an answer that may have been remembered elsewhere.
     pub(super) fn had_outcome(&self) -> bool {
         let before = self.before.as_ref();
-        before.is_some_and(|value| value.state() == StateName::Completed)
+        before.is_some_and(|value| StateName::Completed.covers(value.state()))
     }
 
     fn index_keys(&self) -> [Option<IndexKey>; 2] {

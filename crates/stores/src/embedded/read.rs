@@ -140,7 +140,10 @@ pub(super) fn list(
 /// Returns the record in a slot if it passes.
 fn pick(slot: SlotId, kept: UserValue, filter: &Filter) -> Result<Option<Arc<Record>>, Error> {
     let value = Value::read(kept).map_err(|error| unreadable(slot, error))?;
-    if filter.state.is_some_and(|state| state != value.state()) {
+    if filter
+        .state
+        .is_some_and(|state| !state.covers(value.state()))
+    {
         return Ok(None);
     }
     let record = decode(slot, &value)?;

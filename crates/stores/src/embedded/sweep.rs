@@ -67,12 +67,13 @@ impl Sweep {
     }
 
     /// Goes on a little. Removals go into `batch`, which is to be committed before the cursor
-    /// that is returned counts.
+    /// that is returned counts. `chores` is moved past what the protocol has dealt with.
     pub(super) fn step(
         &mut self,
         base: &Base,
         batch: &mut Batch,
         claims: &Claims,
+        chores: &mut Cursor,
         cursor: Cursor,
         now: Timestamp,
     ) -> Result<Cursor, Error> {
@@ -80,6 +81,7 @@ impl Sweep {
         let horizon = self.before.min(now);
         if self.stage == Stage::Lapsed {
             self.report_lapsed(base, batch, claims, horizon)?;
+            self.report_chores(base, batch, chores, horizon)?;
             self.stage = Stage::Expired;
         }
         self.remove_expired(base, batch, cursor, horizon)
@@ -117,6 +119,56 @@ impl Sweep {
                 Ok(None) => {}
                 Err(error) => pass_over(error)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Reports what is due and a matter for the protocol, which writes over it. The cursor stops
+    /// at the first that is not dealt with yet.
+    fn report_chores(
+        &mut self,
+        base: &Base,
+        batch: &Batch,
+        cursor: &mut Cursor,
+        horizon: Timestamp,
+    ) -> Result<(), Error> {
+        let end = index_from(Index::Chores, horizon);
+        if cursor.0 >= end {
+            return Ok(());
+        }
+        let mut done = true;
+        for entry in base.db.snapshot().range(&base.index, cursor.0..end) {
+            if self.room == 0 {
+                self.found.more = true;
+                return Ok(());
+            }
+            let key = entry.key().map_err(unavailable)?;
+            let Some((_, slot)) = read_index_key(&key) else {
+                continue;
+            };
+            if done && let Ok(key) = IndexKey::try_from(&*key) {
+                *cursor = Cursor(key);
+            }
+            done = false;
+            if batch.touches(slot) {
+                continue;
+            }
+            match base.get(slot) {
+                Ok(Some(value))
+                    if value
+                        .index_key(slot)
+                        .as_ref()
+                        .is_some_and(|it| it[..] == *key) =>
+                {
+                    self.room -= 1;
+                    self.found.lapsed.push((slot, value));
+                }
+                Ok(_) => {}
+                Err(error) => pass_over(error)?,
+            }
+        }
+        if done {
+            *cursor = Cursor(end);
         }
         Ok(())
     }
@@ -182,6 +234,11 @@ impl Cursor {
     /// The cursor when nothing is left that expired before `moment`.
     pub(super) fn at(moment: Timestamp) -> Self {
         Self(index_from(Index::Expiry, moment))
+    }
+
+    /// The cursor before everything that is a matter for the protocol.
+    pub(super) fn chores() -> Self {
+        Self(index_from(Index::Chores, Timestamp::ZERO))
     }
 
     /// Nothing is left that expired before this.

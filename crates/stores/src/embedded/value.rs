@@ -24,7 +24,7 @@ pub(super) struct Draft {
 }
 
 /// Where the index keeps a record: claims by when they were written, the others by when they
-/// expire. It follows from the record alone, so the index can be rebuilt.
+/// are due. It follows from the record alone, so the index can be rebuilt.
 pub(super) type IndexKey = [u8; INDEX_LEN];
 
 const INDEX_LEN: usize = 1 + 8 + SlotId::LEN;
@@ -36,6 +36,8 @@ const STAMP_LEN: usize = 8;
 pub(super) enum Index {
     Claims = 1,
     Expiry = 2,
+    /// What is due and a matter for the protocol.
+    Chores = 3,
 }
 
 // === impl Value ===
@@ -81,12 +83,14 @@ impl Value {
 
     /// Where the index keeps it; nowhere if nothing will ever have to be done about it.
     pub(super) fn index_key(&self, slot: SlotId) -> Option<IndexKey> {
-        match self.head.state {
-            StateName::Claimed => Some(index_key(Index::Claims, self.written, slot)),
-            StateName::Completed | StateName::Unknown | StateName::Open => match self.due() {
-                Timestamp::NEVER => None,
-                due => Some(index_key(Index::Expiry, due, slot)),
-            },
+        let index = match self.head.state {
+            StateName::Claimed => return Some(index_key(Index::Claims, self.written, slot)),
+            StateName::Completed | StateName::Unknown | StateName::Open => Index::Expiry,
+            StateName::Reserved | StateName::Shedding => Index::Chores,
+        };
+        match self.due() {
+            Timestamp::NEVER => None,
+            due => Some(index_key(index, due, slot)),
         }
     }
 }

@@ -73,6 +73,8 @@ pub(super) struct Writer {
     pub(super) asks: mpsc::Receiver<Ask>,
     pub(super) claims: Claims,
     pub(super) cursor: Cursor,
+    /// How far everything is dealt with that is due and a matter for the protocol.
+    pub(super) chores: Cursor,
     pub(super) mark: Mark,
     pub(super) place: Place,
     pub(super) epoch: u64,
@@ -263,7 +265,8 @@ impl Writer {
             return self.cursor;
         };
         let now = self.shared.clock.now();
-        let stepped = sweep.step(base, &mut self.batch, &self.claims, self.cursor, now);
+        let (batch, chores) = (&mut self.batch, &mut self.chores);
+        let stepped = sweep.step(base, batch, &self.claims, chores, self.cursor, now);
         stepped.unwrap_or_else(|error| {
             if let Some(sweep) = self.sweeps.pop_front() {
                 sweep.fail(error);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use onceward::record::StateName;
 use onceward::store::{Error, Filter, Page, Reply, Swept};
 use onceward::{Record, SlotId, Timestamp};
 use tokio_postgres::Row;
@@ -35,7 +36,7 @@ pub(super) async fn list(
         Box::new(end.map(|slot| slot.as_bytes().to_vec())),
         Box::new(filter.tenant.clone()),
         Box::new(filter.operation.clone()),
-        Box::new(filter.state.map(|state| i16::from(state as u8))),
+        Box::new(filter.state.map(codes)),
         Box::new(filter.written_before.map(as_i64)),
         Box::new(i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1),
     ];
@@ -102,6 +103,12 @@ pub(super) async fn sweep(
         more,
     };
     Ok(Reply::new(swept, now))
+}
+
+/// How the states that somebody means by `state` are numbered.
+fn codes(state: StateName) -> Vec<i16> {
+    let meant = StateName::ALL.into_iter().filter(|it| state.covers(*it));
+    meant.map(|it| i16::from(it as u8)).collect()
 }
 
 async fn run(hub: &Hub, text: &str, parameters: Parameters) -> Result<Vec<Row>, Error> {

@@ -265,7 +265,8 @@ fn read(records: &str) -> String {
 }
 
 /// `$1` before, `$2` limit, `$3` shift, `$4` floor. Gives one row with the count of the removed
-/// (`NULL` where another node is sweeping) and the clock, then one for each lapsed claim.
+/// (`NULL` where another node is sweeping) and the clock, then one for each record that is due and a
+/// matter for the protocol: a lapsed claim, a reservation, a body that goes before its record.
 ///
 /// The removal repeats what makes a record one to remove: what was chosen may have been given
 /// more time before its lock was had.
@@ -274,7 +275,7 @@ fn sweep(records: &str, lock: i64) -> String {
     let (locked, again) = match seeded(Bug::DeleteUnchecked) {
         false => (
             "FOR UPDATE SKIP LOCKED",
-            "AND there.state <> 1 AND there.due < (SELECT at FROM horizon)",
+            "AND there.state NOT IN (1, 5, 6) AND there.due < (SELECT at FROM horizon)",
         ),
         true => ("", ""),
     };
@@ -289,7 +290,7 @@ fn sweep(records: &str, lock: i64) -> String {
            FROM permit
          ), expired AS MATERIALIZED (
            SELECT slot FROM {records}
-           WHERE due < (SELECT at FROM horizon) AND due < {never} AND state <> 1
+           WHERE due < (SELECT at FROM horizon) AND due < {never} AND state NOT IN (1, 5, 6)
            ORDER BY due LIMIT $2::bigint
            {locked}
          ), gone AS (
@@ -300,12 +301,18 @@ fn sweep(records: &str, lock: i64) -> String {
            SELECT slot, written, record FROM {records}
            WHERE due < (SELECT at FROM horizon) AND due < {never} AND state = 1
            ORDER BY due LIMIT $2::bigint
+         ), chores AS MATERIALIZED (
+           SELECT slot, written, record FROM {records}
+           WHERE due < (SELECT at FROM horizon) AND due < {never} AND state IN (5, 6)
+           ORDER BY due LIMIT $2::bigint
          )
          SELECT NULL::bytea AS slot, CASE WHEN mine THEN (SELECT count(*) FROM gone) END AS number,
                 NULL::bytea AS record, raw
          FROM permit
          UNION ALL
-         SELECT slot, written, record, 0 FROM lapsed"
+         SELECT slot, written, record, 0 FROM lapsed
+         UNION ALL
+         SELECT slot, written, record, 0 FROM chores"
     )
 }
 
@@ -319,7 +326,7 @@ fn list(records: &str) -> String {
           WHERE slot > $1 AND ($2::bytea IS NULL OR slot <= $2)
             AND ($3::text IS NULL OR tenant = $3)
             AND ($4::text IS NULL OR operation = $4)
-            AND ($5::smallint IS NULL OR state = $5)
+            AND ($5::smallint[] IS NULL OR state = ANY ($5))
             AND ($6::bigint IS NULL OR written < $6)
           ORDER BY slot LIMIT $7::bigint)"
     )

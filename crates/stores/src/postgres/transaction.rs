@@ -297,7 +297,9 @@ impl Shared {
             Ok(Verdict::Mismatch) => return Ok(Begun::Mismatch),
             Ok(Verdict::Unknown(unsettled)) => return Ok(Begun::Unknown(unsettled)),
             Ok(Verdict::Busy(busy)) => return Ok(self.busy(arrival, Some(busy))),
-            Ok(Verdict::Execute(_)) => unreachable!("a step alone gives no claim"),
+            Ok(Verdict::Execute(_) | Verdict::Elsewhere(_)) => {
+                unreachable!("a step alone gives no claim, and knows no twin")
+            }
             Err(step) => step,
         };
         match (step, &found) {

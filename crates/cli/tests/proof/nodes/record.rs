@@ -135,6 +135,7 @@ async fn last_read(engine: &Engine, key: Arc<str>, class: Class) -> FinalRead {
             State::Completed(_) => history::State::Completed,
             State::Unknown(_) => history::State::Unknown,
             State::Open => history::State::Open,
+            State::Reserved(_) => history::State::Absent,
         },
         body_hash: found.record.outcome().and_then(|outcome| {
             let body = outcome.body()?;

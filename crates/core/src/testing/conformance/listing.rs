@@ -96,7 +96,7 @@ pub async fn every_part_of_a_filter_has_to_hold(store: &Arc<dyn Store>) {
             .filter(|(_, (its_tenant, its_operation, its_state))| {
                 tenant.is_none_or(|it| it == *its_tenant)
                     && operation.is_none_or(|it| it == *its_operation)
-                    && state.is_none_or(|it| it == *its_state)
+                    && state.is_none_or(|it| it.as_str() == its_state.as_str())
             });
         let passing: Vec<_> = passing.map(|(slot, _)| *slot).collect();
         assert_eq!(slots(store, &filter).await, passing, "{filter:?}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::{self, ANSWERS, assert_same};
+use crate::store::Swap;
 use crate::testing::records::{self, LONG, SHORT};
 use crate::{Record, Store, Timestamp};
 
@@ -42,6 +43,7 @@ pub async fn a_horizon_in_the_future_counts_as_now(store: &Arc<dyn Store>) {
         records::completed(LONG),
         records::open(LONG),
         records::unknown(Some(LONG)),
+        records::reserved(LONG),
     ];
     for record in &living {
         let slot = records::slot(record.state.name().as_str());
@@ -102,6 +104,51 @@ pub async fn a_lapsed_claim_is_reported_and_not_touched(store: &Arc<dyn Store>) 
         assert_eq!(ask::found(store, slot).await, lapsed);
     }
     ask::swap(store, slot, claim.fence, &records::unknown(None)).await;
+    assert_eq!(ask::sweep(store, 100).await.lapsed, []);
+}
+
+/// A reservation, and an answer whose body is not kept any longer, are reported when they are due
+/// and not touched, in every sweep until somebody deals with them.
+pub async fn what_the_protocol_deals_with_is_reported_and_not_touched(store: &Arc<dyn Store>) {
+    for record in [records::reserved(SHORT), records::shedding(SHORT)] {
+        let slot = records::slot(&record.fence.to_string());
+        ask::put(store, slot, &record).await;
+        let due = ask::past_due(store, slot).await;
+        for _ in 0..3 {
+            let swept = ask::sweep(store, 100).await;
+            assert_eq!(swept.removed, 0);
+            assert_eq!(swept.lapsed, [(slot, due.clone())]);
+            assert_eq!(ask::found(store, slot).await, due);
+        }
+        let next = Record {
+            retention: LONG,
+            ..records::rewritten(&records::completed(LONG))
+        };
+        ask::swap(store, slot, record.fence, &next).await;
+        assert_eq!(ask::sweep(store, 100).await.lapsed, []);
+        ask::holds(store, slot, &next).await;
+    }
+}
+
+/// What the protocol deals with is found however much of it was dealt with before, and expired
+/// records go beside it.
+pub async fn what_is_due_later_is_reported_later(store: &Arc<dyn Store>) {
+    for round in 0..20 {
+        let (slot, beside) = (
+            records::slot(&format!("{round}")),
+            records::slot(&format!("beside {round}")),
+        );
+        let record = records::reserved(SHORT);
+        ask::put(store, beside, &records::completed(SHORT)).await;
+        ask::put(store, slot, &record).await;
+        ask::past_due(store, beside).await;
+        let due = ask::past_due(store, slot).await;
+        let swept = ask::sweep(store, 100).await;
+        assert_eq!(swept.lapsed, [(slot, due)]);
+        assert_eq!(swept.removed, 1);
+        let removed = store.remove(slot, record.fence, Timestamp::NEVER).await;
+        assert_eq!(removed.expect(ANSWERS).value, Swap::Done);
+    }
     assert_eq!(ask::sweep(store, 100).await.lapsed, []);
 }
 

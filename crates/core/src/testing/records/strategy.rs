@@ -8,8 +8,8 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use crate::outcome::{Body, Ending};
-use crate::record::{Deed, Lease, Note, Point};
-use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, State, Timestamp};
+use crate::record::{Deed, Lasts, Lease, Note, Point, Reservation};
+use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, SlotId, State, Timestamp};
 
 /// Every class, from the most lenient to the strictest.
 pub(crate) const EFFECTS: [Effect; 5] = [
@@ -92,6 +92,13 @@ fn state() -> impl Strategy<Value = State> {
         outcome().prop_map(State::Completed),
         "\\PC{0,60}".prop_map(|text| State::Unknown(Reason::new(text))),
         Just(State::Open),
+        (any::<[u8; 32]>(), fence(), any::<bool>()).prop_map(|(slot, generation, window)| {
+            State::Reserved(Reservation {
+                slot: SlotId::from_bytes(slot),
+                generation,
+                lasts: if window { Lasts::Window } else { Lasts::Work },
+            })
+        }),
     ]
 }
 
@@ -99,6 +106,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let ending = prop_oneof![Just(Ending::Success), Just(Ending::Failure)];
     let body = prop_oneof![
         data(200).prop_map(Body::Kept),
+        (data(200), short_span()).prop_map(|(bytes, keep)| Body::KeptFor { bytes, keep }),
         any::<(u64, [u8; 32])>().prop_map(|(len, digest)| Body::NotKept { len, digest }),
     ];
     (ending, data(40), body).prop_map(|(ending, head, body)| Outcome { ending, head, body })
@@ -116,6 +124,7 @@ fn note() -> impl Strategy<Value = Note> {
         Just(Deed::Completed),
         Just(Deed::NotExecuted),
         Just(Deed::Extended),
+        Just(Deed::Suspected),
     ];
     (deed, "\\PC{0,20}", "\\PC{0,40}", moment()).prop_map(|(deed, who, why, at)| Note {
         deed,

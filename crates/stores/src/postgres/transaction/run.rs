@@ -194,7 +194,7 @@ impl Shared {
             Ok(Verdict::Replay(replay)) => Ok(Some(replayed(replay))),
             Ok(Verdict::Mismatch) => Err(RunError::Mismatch),
             Ok(Verdict::Unknown(unsettled)) => Err(RunError::Unknown(unsettled)),
-            Ok(Verdict::Busy(_) | Verdict::Execute(_)) | Err(_) => Ok(None),
+            Ok(Verdict::Busy(_) | Verdict::Execute(_) | Verdict::Elsewhere(_)) | Err(_) => Ok(None),
         }
     }
 }

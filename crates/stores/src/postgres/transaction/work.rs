@@ -207,7 +207,10 @@ impl Work {
 
     /// What is written to complete the work.
     pub(super) fn completing(&self, outcome: Outcome) -> Write {
-        let outcome = outcome.keeping(self.arrival.policy().body_max);
+        let policy = self.arrival.policy();
+        let outcome = outcome
+            .keeping(policy.body_max)
+            .keeping_for(policy.keep_body);
         let record = self
             .record
             .completed(outcome, self.retention, self.next_fence());

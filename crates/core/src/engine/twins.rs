@@ -1,0 +1,366 @@
+//! Twins: work that bears the same business identity under different keys.
+//!
+//! The identity has a slot of its own, which holds a reservation: which key's slot, and which
+//! generation of it. It never holds an outcome, so there is nothing that could contradict the
+//! record of the key. Whoever finds an identity taken reads that record and goes by it.
+//!
+//! The key is claimed first, then the identities in the order of their slots, and the work starts
+//! once all are held. Nothing is held while waiting for a twin: a process that dies then leaves
+//! nothing behind that somebody would have to settle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Engine, Error, Shared};
+use crate::bugs::{Bug, seeded};
+use crate::claim::{Claim, EndError, Pause};
+use crate::protocol::{Arrival, Identity, Kind, Standing, Suspicion, Then, standing};
+use crate::record::{Lasts, Reservation};
+use crate::store::{self, Insert, Reply, Swap};
+use crate::sync::time;
+use crate::verdict::{Busy, Elsewhere, Replay, Twin, Unsettled, Verdict};
+use crate::wait::Room;
+use crate::{OnBusy, Record, SlotId, Timestamp};
+
+/// A claim whose identities are being taken. Given up halfway, it is released: the work has not
+/// started.
+struct Taking(Option<Claim>);
+
+/// What asking for one identity came to.
+enum Taken {
+    /// It is ours.
+    Held,
+    /// The twin's answer is to be given instead.
+    Instead(Replay),
+    /// The caller gets this instead.
+    Refused(Verdict),
+    /// The twin is under way.
+    Running(Running),
+}
+
+/// A twin that is under way.
+struct Running {
+    slot: SlotId,
+    until: Timestamp,
+    /// When it was seen, by the store's clock.
+    seen: Timestamp,
+}
+
+/// What asking for all identities came to.
+enum Asked {
+    Verdict(Verdict),
+    Running(Running),
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// Asks for the key's slot, then for every identity of the arrival, and waits for twins that
+    /// are under way as long as the policy says.
+    pub(super) async fn ask_alone(&self, arrival: &Arrival) -> Result<Verdict, Error> {
+        let reach = &self.shared.reach;
+        let started = reach.own_time();
+        loop {
+            let claim = match self.ask(arrival).await? {
+                Verdict::Execute(claim) => claim,
+                verdict => return Ok(verdict),
+            };
+            let running = match self.take_all(claim, arrival).await? {
+                Asked::Verdict(verdict) => return Ok(verdict),
+                Asked::Running(running) => running,
+            };
+            let limit = match arrival.wait_rule() {
+                OnBusy::Wait(limit) => limit,
+                OnBusy::Refuse => Duration::ZERO,
+            };
+            let waited = reach.own_time().saturating_sub(started);
+            let left = limit.saturating_sub(waited);
+            if !self.wait_for_twin(arrival, &running, left).await {
+                let retry_after = running.until.since(running.seen);
+                let crowded = !left.is_zero();
+                return Ok(Verdict::Busy(Busy {
+                    retry_after,
+                    crowded,
+                }));
+            }
+        }
+    }
+
+    /// Waits until the twin is no longer under way. Returns whether it came to that.
+    async fn wait_for_twin(&self, arrival: &Arrival, twin: &Running, limit: Duration) -> bool {
+        if limit.is_zero() {
+            return false;
+        }
+        let scope = arrival.slot().scope();
+        let Some(seat) = Room::enter(&self.shared, twin.slot, scope, twin.seen) else {
+            return false;
+        };
+        arrival.meters().waits.increment(1);
+        time::timeout(limit, seat.news_after(0)).await.is_ok()
+    }
+
+    /// Takes the identities one after the other.
+    async fn take_all(&self, claim: Claim, arrival: &Arrival) -> Result<Asked, Error> {
+        let taking = Taking(Some(claim));
+        for identity in arrival.identities() {
+            match self.take(identity, taking.claim(), arrival).await? {
+                Taken::Held => {}
+                Taken::Running(running) => {
+                    taking.release().await;
+                    return Ok(Asked::Running(running));
+                }
+                Taken::Refused(verdict) => {
+                    taking.release().await;
+                    return Ok(Asked::Verdict(verdict));
+                }
+                Taken::Instead(replay) => {
+                    arrival.meters().already_done.increment(1);
+                    let verdict = taking.complete(replay).await;
+                    return Ok(Asked::Verdict(verdict));
+                }
+            }
+        }
+        Ok(Asked::Verdict(Verdict::Execute(taking.into_claim())))
+    }
+
+    /// Takes one identity, or says why not.
+    ///
+    /// A write whose reply is lost is simply repeated: a reservation says whose it is.
+    async fn take(
+        &self,
+        identity: &Identity,
+        claim: &Claim,
+        arrival: &Arrival,
+    ) -> Result<Taken, Error> {
+        let shared = &self.shared;
+        let reach = &shared.reach;
+        let mut own = claim.holding().record.lock().await.clone();
+        let (mut over, mut pause) = (None, Pause::default());
+        let started = reach.own_time();
+        loop {
+            let fence = reach.fence(over);
+            if seeded(Bug::ReservesBeforeClaim) {
+                own.generation = fence;
+            }
+            let record = Record::reserved(identity, &own, claim.id(), fence);
+            let found = match shared.try_take(identity.id(), over, &record).await {
+                Ok(None) => return Ok(Taken::Held),
+                Ok(Some(found)) => found,
+                Err(error) if !error.is_transient() => return Err(error.into()),
+                Err(_) if seeded(Bug::TornReservation) => return Ok(Taken::Held),
+                Err(error) => {
+                    let waited = reach.own_time().saturating_sub(started);
+                    if waited >= shared.limits.store_patience {
+                        return Err(error.into());
+                    }
+                    pause.take().await;
+                    continue;
+                }
+            };
+            let Some(there) = found.value else {
+                over = None;
+                continue;
+            };
+            match self
+                .meet(identity, claim, arrival, &there, found.now)
+                .await?
+            {
+                Some(taken) => return Ok(taken),
+                None => over = Some(there.fence),
+            }
+        }
+    }
+
+    /// What to do about an identity in whose slot `there` stands; `None` to write over it.
+    async fn meet(
+        &self,
+        identity: &Identity,
+        claim: &Claim,
+        arrival: &Arrival,
+        there: &Record,
+        now: Timestamp,
+    ) -> Result<Option<Taken>, Error> {
+        let Some(reservation) = there.reservation() else {
+            let why = "a record of work stands in the slot of an identity";
+            let kind = self.store().kind();
+            return Err(store::Error::unavailable(kind, why).into());
+        };
+        if claim.is_for(reservation) {
+            return Ok(Some(Taken::Held));
+        }
+        if reservation.lasts == Lasts::Window && there.due() <= now {
+            return Ok(None);
+        }
+        let Reply { value: work, now } = self.shared.look_at(reservation).await?;
+        let standing = standing(reservation, work.as_deref(), now);
+        let slot = reservation.slot;
+        if standing == Standing::Void {
+            return Ok(None);
+        }
+        if let Kind::Suspect(..) = identity.kind() {
+            arrival.meters().suspected.increment(1);
+            tracing::warn!(rule = %identity.rule(), slot = ?arrival.id(), twin = ?slot, "suspected duplicate");
+        }
+        let refuse = |twin| {
+            let rule = identity.rule().clone();
+            Verdict::Elsewhere(Elsewhere { rule, twin })
+        };
+        Ok(Some(match (identity.kind(), standing) {
+            (Kind::Suspect(_, Suspicion::Flag), _) => {
+                let mut own = claim.holding().record.lock().await;
+                own.suspected(slot, now);
+                return Ok(None);
+            }
+            (Kind::Suspect(_, Suspicion::Refuse), _) => Taken::Refused(refuse(Twin::Suspected)),
+            (_, Standing::Running { until }) => Taken::Running(Running {
+                slot,
+                until,
+                seen: now,
+            }),
+            (_, Standing::Unsettled { lapsed, reason }) => {
+                if let Some(work) = work.filter(|_| lapsed) {
+                    // Whether or not it moved meanwhile: the next to ask sees what it is now.
+                    self.shared.mark_lapsed(slot, &work).await?;
+                }
+                Taken::Refused(Verdict::Unknown(Unsettled { slot, reason }))
+            }
+            (Kind::Unique(Then::Refuse), Standing::Done(replay)) => {
+                arrival.meters().already_done.increment(1);
+                Taken::Refused(refuse(Twin::Done(replay)))
+            }
+            (_, Standing::Done(replay)) => Taken::Instead(replay),
+            (_, Standing::Void) => return Ok(None),
+        }))
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// Writes the reservation `record` into an empty slot, or over the fence that was seen.
+    /// Returns what stands there instead.
+    async fn try_take(
+        &self,
+        id: SlotId,
+        over: Option<crate::Fence>,
+        record: &Record,
+    ) -> Result<Option<Reply<Option<Arc<Record>>>>, store::Error> {
+        let reach = &self.reach;
+        let late = |now| Err(store::Error::unavailable(reach.store.kind(), Late(now)));
+        match over {
+            None => {
+                let call = reach.store.insert(id, record, reach.not_after());
+                let Reply { value, now } = reach.ask(call).await?;
+                match value {
+                    Insert::Done => Ok(None),
+                    Insert::Taken(found) => Ok(Some(Reply::new(Some(found), now))),
+                    Insert::Late => late(now),
+                }
+            }
+            Some(seen) => {
+                let call = reach.store.replace(id, seen, record, reach.not_after());
+                let Reply { value, now } = reach.ask(call).await?;
+                match value {
+                    Swap::Done => Ok(None),
+                    Swap::Moved(found) => Ok(Some(Reply::new(found, now))),
+                    Swap::Late => late(now),
+                }
+            }
+        }
+    }
+
+    /// The record of the work that has taken an identity.
+    async fn look_at(
+        &self,
+        reservation: &Reservation,
+    ) -> Result<Reply<Option<Arc<Record>>>, store::Error> {
+        let reach = &self.reach;
+        reach.ask(reach.store.get(reservation.slot)).await
+    }
+
+    /// Looks whether a reservation that is due still stands for something, and removes it
+    /// otherwise.
+    pub(super) async fn review(
+        &self,
+        id: SlotId,
+        due: &Record,
+        reservation: &Reservation,
+    ) -> Result<(), Error> {
+        let reach = &self.reach;
+        let Reply { value: work, now } = self.look_at(reservation).await?;
+        let keep = match standing(reservation, work.as_deref(), now) {
+            _ if reservation.lasts == Lasts::Window => None,
+            Standing::Void => None,
+            Standing::Done(replay) => Some(replay.expires.since(now)),
+            Standing::Running { .. } | Standing::Unsettled { .. } => Some(Self::REVIEW),
+        };
+        // What moved meanwhile is somebody else's business.
+        match keep {
+            Some(keep) => {
+                let keep = keep.max(Duration::from_secs(1));
+                let record = due.reserved_for(keep, reach.fence(Some(due.fence)));
+                let call = reach
+                    .store
+                    .replace(id, due.fence, &record, Timestamp::NEVER);
+                reach.ask(call).await?;
+            }
+            None => {
+                let call = reach.store.remove(id, due.fence, Timestamp::NEVER);
+                if reach.ask(call).await?.value == Swap::Done {
+                    reach.meters.swept.increment(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How long until a reservation for work without an end is looked at again.
+    const REVIEW: Duration = Duration::from_secs(3600);
+}
+
+/// A write that reached the store too late to count.
+#[derive(Debug, thiserror::Error)]
+#[error("a reservation came too late, at {0:?}")]
+struct Late(Timestamp);
+
+// === impl Taking ===
+
+impl Taking {
+    fn claim(&self) -> &Claim {
+        let claim = self.0.as_ref();
+        claim.expect("it is there until it is handed on")
+    }
+
+    fn into_claim(mut self) -> Claim {
+        let claim = self.0.take();
+        claim.expect("it is there until it is handed on")
+    }
+
+    /// Releases the claim: nothing was executed under it. What the store has not taken yet is
+    /// repeated in the background.
+    async fn release(self) {
+        let _ = self.into_claim().release().await;
+    }
+
+    /// Ends the claim with the answer of a twin. That one is stored, so it may be told whether or
+    /// not the store has it a second time by now.
+    async fn complete(self, replay: Replay) -> Verdict {
+        match self.into_claim().complete(replay.outcome.clone()).await {
+            Ok(kept) => Verdict::Replay(Replay {
+                expires: kept.expires,
+                ..replay
+            }),
+            Err(EndError::Lost { verdict }) => *verdict,
+            Err(EndError::Pending { .. } | EndError::Store(_)) => Verdict::Replay(replay),
+        }
+    }
+}
+
+impl Drop for Taking {
+    /// The keeper releases it: nothing was executed under it.
+    fn drop(&mut self) {
+        if let Some(claim) = self.0.take() {
+            drop(claim.release());
+        }
+    }
+}

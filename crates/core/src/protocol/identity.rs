@@ -1,0 +1,192 @@
+//! Identities: what names a piece of work besides its key, and what stands behind a name that is
+//! taken.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bugs::{Bug, seeded};
+use crate::record::Reservation;
+use crate::verdict::Replay;
+use crate::{Ending, Reason, Record, Scope, Secret, SlotId, State, Timestamp};
+
+/// A business identity: an order, an invoice, the facts of a payment. Work that bears one is told
+/// from other work by it, whatever the keys.
+///
+/// It belongs to a tenant, as every key does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    rule: Arc<str>,
+    value: Vec<u8>,
+    kind: Kind,
+    /// Where it is filed, once it is known for whom.
+    filed: Option<(SlotId, Scope)>,
+}
+
+/// What an identity is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// It succeeds once.
+    Unique(Then),
+    /// It is hardly meant twice within this time.
+    Suspect(Duration, Suspicion),
+}
+
+/// What a caller gets whose work has succeeded under another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Then {
+    /// The answer of that work, which its own key keeps from then on.
+    #[default]
+    Return,
+    /// A refusal that says so.
+    Refuse,
+}
+
+/// What a caller gets whose work looks like that under another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Suspicion {
+    /// It passes; it is counted, and its record says so.
+    #[default]
+    Flag,
+    /// A refusal that says so.
+    Refuse,
+    /// The answer of that work, which its own key keeps from then on.
+    Return,
+}
+
+/// What has become of the work that has taken an identity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Somebody is at it: its lease lapses then, unless renewed.
+    Running {
+        /// When the lease lapses.
+        until: Timestamp,
+    },
+    /// It succeeded.
+    Done(Replay),
+    /// Nobody knows.
+    Unsettled {
+        /// Whether the record is a lapsed claim that has yet to be marked unknown.
+        lapsed: bool,
+        /// Why nobody knows.
+        reason: Reason,
+    },
+    /// There is nothing that counts: it failed, did not happen, or is forgotten. It stays so, for
+    /// a generation never comes back.
+    Void,
+}
+
+/// Says what has become of the work behind `reservation`, given the record in its slot.
+///
+/// Nobody but a retry under its own key, or an operator, can settle work of which nobody knows:
+/// here it is not asked what is known about its effect.
+pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp) -> Standing {
+    let Some(work) = work.filter(|work| !work.has_expired(now)) else {
+        return Standing::Void;
+    };
+    if work.generation != reservation.generation && !seeded(Bug::GenerationIgnored) {
+        return Standing::Void;
+    }
+    match &work.state {
+        State::Claimed(_) if now < work.due() => Standing::Running { until: work.due() },
+        State::Claimed(_) => Standing::Unsettled {
+            lapsed: true,
+            reason: Reason::LAPSED,
+        },
+        State::Unknown(_) if seeded(Bug::UnknownTwinVoid) => Standing::Void,
+        State::Unknown(reason) => Standing::Unsettled {
+            lapsed: false,
+            reason: reason.clone(),
+        },
+        State::Completed(outcome) if outcome.ending == Ending::Success => Standing::Done(Replay {
+            outcome: work.outcome_at(now).unwrap_or_else(|| outcome.clone()),
+            completed: work.written,
+            expires: work.expires(),
+        }),
+        State::Completed(_) | State::Open | State::Reserved(_) => Standing::Void,
+    }
+}
+
+// === impl Identity ===
+
+impl Identity {
+    /// Returns the identity `value` of which one piece of work may succeed, by the rule of that
+    /// name.
+    pub fn unique(rule: impl Into<Arc<str>>, value: impl Into<Vec<u8>>, then: Then) -> Self {
+        Self::new(rule.into(), value.into(), Kind::Unique(then))
+    }
+
+    /// Returns the facts `value` that are hardly meant twice `within` that time, by the rule of
+    /// that name.
+    pub fn suspect(
+        rule: impl Into<Arc<str>>,
+        value: impl Into<Vec<u8>>,
+        within: Duration,
+        then: Suspicion,
+    ) -> Self {
+        Self::new(rule.into(), value.into(), Kind::Suspect(within, then))
+    }
+
+    fn new(rule: Arc<str>, value: Vec<u8>, kind: Kind) -> Self {
+        Self {
+            rule,
+            value,
+            kind,
+            filed: None,
+        }
+    }
+
+    /// The name of the rule.
+    pub fn rule(&self) -> &Arc<str> {
+        &self.rule
+    }
+
+    /// Files it for the tenant of `scope`.
+    pub(super) fn filed(mut self, scope: &Scope, secret: &Secret) -> Self {
+        let word = match self.kind {
+            Kind::Unique(_) => "unique",
+            Kind::Suspect(..) => "suspect",
+        };
+        // No operation has a control character in it, so no key is ever filed here.
+        let domain = format!("\u{1}{word} {}", self.rule);
+        let id = SlotId::from_bytes(secret.name([
+            scope.tenant().as_bytes(),
+            domain.as_bytes(),
+            &self.value,
+        ]));
+        let shown = format!("{word}:{}", self.rule);
+        let scope = Scope::parse(scope.tenant(), &shown)
+            .or_else(|_| Scope::parse(scope.tenant(), word))
+            .expect("the word is a name, and the tenant is one already");
+        self.filed = Some((id, scope));
+        self
+    }
+
+    pub(crate) fn id(&self) -> SlotId {
+        self.place().0
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.place().1
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn place(&self) -> &(SlotId, Scope) {
+        let filed = self.filed.as_ref();
+        filed.expect("an arrival files its identities when it gets them")
+    }
+}
+
+/// Not the value, which may be personal data.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("rule", &self.rule)
+            .field("kind", &self.kind)
+            .field("slot", &self.filed.as_ref().map(|(id, _)| id))
+            .finish_non_exhaustive()
+    }
+}
