@@ -20,7 +20,7 @@ use crate::store::{self, Insert, Reply, Swap};
 use crate::sync::time;
 use crate::verdict::{Busy, Elsewhere, Replay, Twin, Unsettled, Verdict};
 use crate::wait::Room;
-use crate::{OnBusy, Record, SlotId, Timestamp};
+use crate::{Fence, OnBusy, Record, SlotId, Timestamp};
 
 /// A claim whose identities are being taken. Given up halfway, it is released: the work has not
 /// started.
@@ -75,9 +75,8 @@ impl Engine {
             };
             let waited = reach.own_time().saturating_sub(started);
             let left = limit.saturating_sub(waited);
-            if !self.wait_for_twin(arrival, &running, left).await {
+            if let Err(crowded) = self.wait_for_twin(arrival, &running, left).await {
                 let retry_after = running.until.since(running.seen);
-                let crowded = !left.is_zero();
                 return Ok(Verdict::Busy(Busy {
                     retry_after,
                     crowded,
@@ -86,17 +85,22 @@ impl Engine {
         }
     }
 
-    /// Waits until the twin is no longer under way. Returns whether it came to that.
-    async fn wait_for_twin(&self, arrival: &Arrival, twin: &Running, limit: Duration) -> bool {
+    /// Waits until the twin is no longer under way. Fails if it still is, and says whether there
+    /// was no room to wait in.
+    async fn wait_for_twin(
+        &self,
+        arrival: &Arrival,
+        twin: &Running,
+        limit: Duration,
+    ) -> Result<(), bool> {
         if limit.is_zero() {
-            return false;
+            return Err(false);
         }
         let scope = arrival.slot().scope();
-        let Some(seat) = Room::enter(&self.shared, twin.slot, scope, twin.seen) else {
-            return false;
-        };
+        let seat = Room::enter(&self.shared, twin.slot, scope, twin.seen).ok_or(true)?;
         arrival.meters().waits.increment(1);
-        time::timeout(limit, seat.news_after(0)).await.is_ok()
+        let news = time::timeout(limit, seat.news_after(0)).await;
+        news.map(drop).map_err(|_| false)
     }
 
     /// Takes the identities one after the other.
@@ -242,7 +246,7 @@ impl Shared {
     async fn try_take(
         &self,
         id: SlotId,
-        over: Option<crate::Fence>,
+        over: Option<Fence>,
         record: &Record,
     ) -> Result<Option<Reply<Option<Arc<Record>>>>, store::Error> {
         let reach = &self.reach;

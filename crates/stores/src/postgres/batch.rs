@@ -155,11 +155,14 @@ fn answer(hub: &Arc<Hub>, batch: Batch, told: &Told, terms: Terms) {
     let mut ended = Vec::new();
     let mut free = Vec::with_capacity(batch.jobs.len());
     for job in batch.jobs {
-        let is_claim = |job: &Job| {
-            let claimed = StateName::Claimed as i16;
-            job.draft.as_ref().is_some_and(|it| it.state == claimed)
+        // Nobody waits for a claim, or for the name of an identity.
+        let begins = |job: &Job| {
+            let names = [StateName::Claimed, StateName::Reserved].map(|it| it as i16);
+            job.draft
+                .as_ref()
+                .is_some_and(|it| names.contains(&it.state))
         };
-        if !is_claim(&job) {
+        if !begins(&job) {
             ended.push(job.slot);
         }
         match verdict(&job, told, now) {
