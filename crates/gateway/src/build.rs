@@ -71,6 +71,7 @@ pub(crate) fn stack(
             ruled: Ruled {
                 guard,
                 tally: Tally::new(&route.name),
+                names: route.terms.needs_path().then(|| route.pattern.clone()),
             },
         });
     }
@@ -80,6 +81,7 @@ pub(crate) fn stack(
         rest: Ruled {
             guard: rest,
             tally: Tally::new(REST),
+            names: None,
         },
         identity,
         forwarding: Arc::new(forwarding(config, &upstream)?),

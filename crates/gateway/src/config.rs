@@ -22,6 +22,7 @@ use crate::strict;
 
 mod check;
 mod fields;
+mod keys;
 mod parse;
 mod problem;
 mod reader;

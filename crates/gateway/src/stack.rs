@@ -41,6 +41,8 @@ pub(crate) struct Stack {
 pub(crate) struct Ruled {
     pub(crate) guard: Guard,
     pub(crate) tally: Tally,
+    /// What names parts of the path, if the terms need them.
+    pub(crate) names: Option<Pattern>,
 }
 
 /// What holds for the requests that a pattern matches.
@@ -91,6 +93,10 @@ impl Stack {
         // Copies of our own headers are nobody's to send.
         onceward_http::headers::strip_ours(&mut parts.headers);
         forward::decline_upgrades(&mut parts.headers);
+        if let Some(pattern) = &ruled.names {
+            let named = pattern.path_fields(parts.uri.path());
+            parts.extensions.insert(named);
+        }
         let media = Media::of(&parts.headers);
         let terms = guard.terms();
         let proxy = Proxy {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use http::HeaderName;
 use onceward::{Durability, Effect};
-use onceward_http::{KeyNeed, OnBusy, Terms};
+use onceward_http::{KeyNeed, KeySource, OnBusy, Terms};
 
 use crate::Gateway;
 use crate::config::Config;
@@ -104,11 +105,15 @@ fn callers(config: &Config) -> String {
 }
 
 fn terms(terms: &Terms) -> String {
-    let key = match terms.key {
-        KeyNeed::Required => "key required",
-        KeyNeed::Optional => "key optional",
+    let mut key = match terms.key {
+        KeyNeed::Required => "key required".to_owned(),
+        KeyNeed::Optional => "key optional".to_owned(),
+        KeyNeed::Derived => format!("key derived from {}", made_of(&terms.key_from)),
         _ => return "keys off, passed through".into(),
     };
+    if let Some(field) = &terms.key_equals {
+        key.push_str(&format!(" and equal to {field}"));
+    }
     let effect = match terms.policy.effect {
         Effect::Repeatable => "duplicates allowed (outside the promise)",
         Effect::Transactional => "transactional",
@@ -123,6 +128,19 @@ fn terms(terms: &Terms) -> String {
     };
     let kept = write_duration(terms.policy.retention);
     format!("{key}, {effect}, kept {kept}, {busy}")
+}
+
+/// What keys are made of.
+fn made_of(source: &KeySource) -> String {
+    match source {
+        KeySource::Fields(fields) => fields.to_string(),
+        KeySource::BodyHash => "the body".into(),
+        KeySource::Headers(names) => {
+            let names: Vec<_> = names.iter().map(HeaderName::as_str).collect();
+            format!("the header {}", names.join(" or "))
+        }
+        _ => "the request".into(),
+    }
 }
 
 fn unprotected(config: &Config) -> Vec<String> {

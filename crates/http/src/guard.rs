@@ -21,7 +21,7 @@ use crate::headers::{strip_hop_by_hop, strip_ours};
 use crate::prefer::Prefer;
 use crate::problem::{Media, Naming, Problem};
 use crate::read::{self, Received};
-use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer};
+use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer, derive};
 
 /// Makes the requests of one route safe to retry. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -145,7 +145,7 @@ impl Guard {
         C: FnOnce(&Parts) -> Result<Arc<str>, Problem>,
         X: Execute<B>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let inner = &self.0;
         let look = match inner.look(&parts) {
             // Boxed, like every execution: a replay shall not carry the room that one takes.
@@ -154,13 +154,16 @@ impl Guard {
             }
             Ok(look) => look,
             // Who may not ask is told that first.
-            Err(Problem::MissingKey) => {
-                let problem = caller(&parts).err().unwrap_or(Problem::MissingKey);
+            Err(missing @ (Problem::MissingKey | Problem::MissingFields(_))) => {
+                let problem = caller(&parts).err().unwrap_or(missing);
                 return Ok(inner.refuse(&problem, Media::of(&parts.headers), None));
             }
             Err(problem) => return Ok(inner.refuse(&problem, Media::of(&parts.headers), None)),
         };
         let caller = caller(&parts);
+        if inner.terms.key == KeyNeed::Derived {
+            derive::forget_sent(&mut parts.headers);
+        }
         match inner.receive(&parts, body, look, caller).await {
             Ok(Read::Keyed(asked)) => Ok(self.ask(parts, asked, execute).await),
             Ok(Read::Unkeyed(Received { data, trailers })) => {
@@ -264,7 +267,7 @@ impl Inner {
                 refuse_tunnels(parts)?;
                 Ok(Look::Found(key))
             }
-            (None, KeyNeed::Required) => Err(Problem::MissingKey),
+            (None, KeyNeed::Required | KeyNeed::Derived) => Err(read::missing(terms)),
             (None, _) => Ok(Look::Pass),
         }
     }
@@ -282,7 +285,8 @@ impl Inner {
     {
         let terms = &self.terms;
         // Who may not ask is told before anything is read.
-        if matches!(look, Look::Found(_)) || terms.key == KeyNeed::Required {
+        let needs_key = matches!(terms.key, KeyNeed::Required | KeyNeed::Derived);
+        if matches!(look, Look::Found(_)) || needs_key {
             caller.as_ref().map_err(Clone::clone)?;
         }
         let mut received = read::body(body, terms.request_max).await?;
@@ -290,18 +294,24 @@ impl Inner {
             // Many servers merge them into the headers.
             strip_hop_by_hop(trailers);
             strip_ours(trailers);
+            if terms.key == KeyNeed::Derived {
+                derive::forget_sent(trailers);
+            }
         }
         let key = match look {
             Look::Found(key) => key,
             _ => match (read::key_in_body(terms, parts, &received.data)?, terms.key) {
                 (Some(key), _) => key,
-                (None, KeyNeed::Required) => return Err(Problem::MissingKey),
+                (None, _) if needs_key => return Err(read::missing(terms)),
                 (None, _) => return Ok(Read::Unkeyed(received)),
             },
         };
         refuse_tunnels(parts)?;
         let caller = caller?;
         read::refuse_too_old(terms, parts, &key, SystemClock.wall())?;
+        if let Some(field) = &terms.key_equals {
+            derive::refuse_unequal(field, &key, parts, &received.data)?;
+        }
         Ok(Read::Keyed(Asked {
             key,
             caller,
@@ -326,7 +336,9 @@ impl Inner {
         let scope = scope.map_err(|_| Problem::TargetTooLong)?;
         let slot = Slot::new(scope, asked.key.clone());
         let Received { data, trailers } = &asked.received;
-        let fingerprint = terms.fingerprint.of(parts, data, trailers.as_ref());
+        let made = derive::fingerprint(terms, &asked.key);
+        let fingerprint =
+            made.unwrap_or_else(|| terms.fingerprint.of(parts, data, trailers.as_ref()));
         let engine = &self.engine;
         let mut arrival = match engine.prepared(&slot, &fingerprint) {
             Some(arrival) => arrival,
@@ -334,7 +346,8 @@ impl Inner {
                 .await
                 .map_err(|error| unavailable(&error))?,
         };
-        if let Some(previous) = &terms.previous_fingerprint {
+        let previous = terms.previous_fingerprint.as_ref();
+        if let Some(previous) = previous.filter(|_| made.is_none()) {
             let secret = Box::pin(engine.secret()).await;
             let secret = secret.map_err(|error| unavailable(&error))?;
             arrival = arrival.or(&previous.of(parts, data, trailers.as_ref()), secret);

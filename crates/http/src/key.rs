@@ -12,7 +12,7 @@ use uuid::{Uuid, Variant};
 use crate::fingerprint::json::{self, Scalar};
 use crate::fingerprint::{is_form, is_json, media_type};
 use crate::headers;
-use crate::{Pointer, Profile};
+use crate::{Fields, Pointer, Profile};
 
 mod structured;
 
@@ -28,6 +28,12 @@ pub enum KeySource {
     Form(Box<str>),
     /// In a parameter of the query.
     Query(Box<str>),
+    /// Nowhere: it is made of these fields, which name the operation by themselves. Goes with
+    /// [`KeyNeed::Derived`](crate::KeyNeed::Derived).
+    Fields(Fields),
+    /// Nowhere: it is made of the bytes of the body. Goes with
+    /// [`KeyNeed::Derived`](crate::KeyNeed::Derived).
+    BodyHash,
 }
 
 /// Why what stands in a key's place is not a key. Callers read these texts, which therefore say
@@ -93,9 +99,14 @@ impl KeySource {
     /// Whether the key can be told only once the body is there.
     pub fn needs_body(&self) -> bool {
         match self {
-            Self::Json(_) | Self::Form(_) => true,
+            Self::Json(_) | Self::Form(_) | Self::Fields(_) | Self::BodyHash => true,
             Self::Headers(_) | Self::Query(_) => false,
         }
+    }
+
+    /// Whether the key is made of the request, so that it says itself what the request is.
+    pub fn is_made(&self) -> bool {
+        matches!(self, Self::Fields(_) | Self::BodyHash)
     }
 }
 
@@ -124,7 +135,7 @@ pub(crate) fn from_headers(
     Ok(found)
 }
 
-/// Reads the key from the query or the body, whichever `source` names; from headers it reads
+/// Reads the key from the query or the body, whichever `source` names; from anything else it reads
 /// none.
 pub(crate) fn from_body(
     source: &KeySource,
@@ -132,7 +143,7 @@ pub(crate) fn from_body(
     body: &[u8],
 ) -> Result<Option<Key>, KeyError> {
     match source {
-        KeySource::Headers(_) => Ok(None),
+        KeySource::Headers(_) | KeySource::Fields(_) | KeySource::BodyHash => Ok(None),
         KeySource::Json(pointer) => from_json(pointer, parts, body),
         KeySource::Query(name) => from_pairs(name, parts.uri.query().unwrap_or("").as_bytes()),
         KeySource::Form(name) => match media_type(&parts.headers) {

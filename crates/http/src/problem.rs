@@ -29,6 +29,8 @@ use kind::Kind;
 pub enum Problem {
     /// The route needs a key and there is none.
     MissingKey,
+    /// The key is made of the request, which lacks what it is made of, as this says.
+    MissingFields(Cow<'static, str>),
     /// What was sent is not a key, for this reason.
     InvalidKey(Cow<'static, str>),
     /// The key was used for another request.
@@ -219,7 +221,9 @@ impl Problem {
                  documentation names another place: one unique value per operation, and the same \
                  value on every retry of it."
             }
-            Self::InvalidKey(why) | Self::InvalidRequest(why) => return why.clone(),
+            Self::MissingFields(why) | Self::InvalidKey(why) | Self::InvalidRequest(why) => {
+                return why.clone();
+            }
             Self::KeyReused => {
                 "This key was already used for a different request. Use a new key for a new \
                  operation, and the same key only for retries of the same request."

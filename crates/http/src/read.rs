@@ -13,7 +13,7 @@ use onceward::{BoxError, Key, Timestamp};
 use crate::headers::REPEATABILITY_FIRST_SENT;
 use crate::key::{self, KeyError};
 use crate::problem::Problem;
-use crate::{KeySource, Profile, Terms};
+use crate::{KeyNeed, KeySource, Profile, Terms, derive};
 
 /// A body that was received in full.
 #[derive(Debug)]
@@ -26,24 +26,37 @@ pub(crate) struct Received {
 pub(crate) fn key_in_head(terms: &Terms, parts: &Parts) -> Result<Option<Key>, Problem> {
     let found = match &terms.key_from {
         KeySource::Headers(names) => {
-            key::from_headers(names, &parts.headers, terms.profile == Profile::IetfStrict)
+            // The names of deliveries are nobody's structured fields.
+            let strict = terms.profile == Profile::IetfStrict && terms.key != KeyNeed::Derived;
+            key::from_headers(names, &parts.headers, strict)
         }
         source => key::from_body(source, parts, b""),
     };
     found.map_err(|error| invalid(&error))
 }
 
-/// Returns the key in the body of a request.
+/// Returns the key in the body of a request, or made of it.
 pub(crate) fn key_in_body(
     terms: &Terms,
     parts: &Parts,
     body: &[u8],
 ) -> Result<Option<Key>, Problem> {
-    key::from_body(&terms.key_from, parts, body).map_err(|error| invalid(&error))
+    match terms.key_from.is_made() {
+        true => derive::key(terms, parts, body),
+        false => key::from_body(&terms.key_from, parts, body).map_err(|error| invalid(&error)),
+    }
 }
 
 fn invalid(error: &KeyError) -> Problem {
     Problem::InvalidKey(error.to_string().into())
+}
+
+/// Says that a key is missing which the terms cannot do without.
+pub(crate) fn missing(terms: &Terms) -> Problem {
+    match (&terms.key_from, terms.key) {
+        (KeySource::Headers(names), KeyNeed::Derived) => derive::no_header(names),
+        _ => Problem::MissingKey,
+    }
 }
 
 /// Receives a body to its end, `limit` bytes at the most.
@@ -90,7 +103,8 @@ pub(crate) fn refuse_too_old(
     {
         return Err(Problem::Expired);
     }
-    if terms.profile != Profile::Oasis {
+    // Who is not asked for a key is not asked for its date.
+    if terms.profile != Profile::Oasis || terms.key == KeyNeed::Derived {
         return Ok(());
     }
     let sent = first_sent(&parts.headers).ok_or(Problem::InvalidKey(

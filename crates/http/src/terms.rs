@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::HeaderName;
 use onceward::Policy;
 
-use crate::{FingerprintRules, KeySource, Profile, Statuses};
+use crate::{Field, FingerprintRules, KeySource, Profile, Statuses};
 
 /// Whether a request needs a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +17,10 @@ pub enum KeyNeed {
     /// A request without a key is passed through, unprotected.
     #[default]
     Optional,
+    /// The server infers the key, as [`Terms::key_from`] says: from fields, from the body, or from
+    /// a header that names a delivery. A request from which it cannot is refused. An
+    /// `Idempotency-Key` that is sent besides counts for nothing, and goes no further.
+    Derived,
     /// Keys mean nothing here: every request is passed through.
     Off,
 }
@@ -52,10 +56,13 @@ pub struct Terms {
     /// Where the key is looked for. Default: the headers `Idempotency-Key` and
     /// `X-Idempotency-Key`.
     pub key_from: KeySource,
+    /// The field that a key has to be equal to: a text, or an integer by its digits. Default: none.
+    pub key_equals: Option<Field>,
     /// The operation's name, if requests to several paths are to meet in one slot. Default: method
     /// and path as received.
     pub operation: Option<Arc<str>>,
-    /// What makes a request the same request. Default: its bytes.
+    /// What makes a request the same request. Default: its bytes. Not used where the key is made
+    /// of fields or of the body: what it is made of is then all that counts.
     pub fingerprint: FingerprintRules,
     /// What did so before, for as long as records from then are kept. Default: nothing.
     pub previous_fingerprint: Option<FingerprintRules>,
@@ -106,6 +113,28 @@ impl Terms {
     pub fn key_from(mut self, source: KeySource) -> Self {
         self.key_from = source;
         self
+    }
+
+    /// Demands that a key is equal to what stands in `field`, so that no caller names one order and
+    /// sends the key of another.
+    #[must_use]
+    pub fn key_equals(mut self, field: Field) -> Self {
+        self.key_equals = Some(field);
+        self
+    }
+
+    /// Whether these terms name parts of the path, which whoever routes the request has to tell
+    /// ([`PathFields`](crate::PathFields)).
+    pub fn needs_path(&self) -> bool {
+        let derived = match &self.key_from {
+            KeySource::Fields(fields) => fields.path_names().next().is_some(),
+            _ => false,
+        };
+        derived
+            || self
+                .key_equals
+                .as_ref()
+                .is_some_and(|field| field.path_name().is_some())
     }
 
     /// Names the operation, so that requests to several paths meet in one slot.
@@ -183,6 +212,7 @@ impl Default for Terms {
             policy: Policy::default(),
             key: KeyNeed::default(),
             key_from: KeySource::of(profile),
+            key_equals: None,
             operation: None,
             fingerprint: FingerprintRules::default(),
             previous_fingerprint: None,

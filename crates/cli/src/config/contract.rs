@@ -91,6 +91,7 @@ fn contract(config: &Config) -> String {
          header it\nstands once, in double quotes or, unless the table says quoted, without. \
          GET, HEAD, OPTIONS and\nTRACE need none. The time counts from the end of the work.\n",
     );
+    text.push_str(&exceptions(config));
     text.push_str("\n## What the answers mean\n\n");
     text.push_str("| request | final: stop | not done: retry | nobody knows | while running |\n");
     text.push_str("|---|---|---|---|---|\n");
@@ -142,21 +143,47 @@ fn key_row(name: &str, terms: &Terms) -> String {
     }
     let need = match terms.key {
         KeyNeed::Required => "required",
+        KeyNeed::Derived => "made of the request; one that you send means nothing",
         _ => "optional; without one the request is **not protected**",
     };
     let operation = match &terms.operation {
         Some(operation) => format!("`{operation}`"),
         None => "method and path".into(),
     };
-    let place = place(terms);
+    let mut place = place(terms);
+    if let Some(field) = &terms.key_equals {
+        let _ = write!(place, ", equal to `{field}`");
+    }
     let valid = write_duration(policy.retention);
     let largest = write_size(terms.request_max as u64);
     format!("| {name} | {need} | {place} | {operation} | {valid} | {largest} |\n")
 }
 
+/// What differs where keys are made of the request, or have to fit it.
+fn exceptions(config: &Config) -> String {
+    let mut text = String::new();
+    if all(config).any(|(_, terms)| terms.key == KeyNeed::Derived) {
+        text.push_str(
+            "\nWhere the key is made of the request, the request says itself which operation it \
+             is: what the\ntable names has to be in every request, and be the same on every retry. \
+             Two requests in which\nit is equal are one operation, whatever else they say and \
+             whatever key they carry. `/name` is a\nmember of the JSON body or a field of the form, \
+             `{name}` a part of the path. A request without\nit gets 400 `missing-key`, and \
+             nothing is done.\n",
+        );
+    }
+    if all(config).any(|(_, terms)| terms.key_equals.is_some()) {
+        text.push_str(
+            "\nWhere the key has to be equal to a field, send the text or the whole number that \
+             stands there as\nthe key. Another key gets 400 `invalid-key`, and nothing is done.\n",
+        );
+    }
+    text
+}
+
 fn place(terms: &Terms) -> String {
     let quoted = match terms.profile {
-        Profile::IetfStrict => ", quoted",
+        Profile::IetfStrict if terms.key != KeyNeed::Derived => ", quoted",
         _ => "",
     };
     match &terms.key_from {
@@ -167,6 +194,11 @@ fn place(terms: &Terms) -> String {
         KeySource::Json(pointer) => format!("JSON body, `{}`", pointer.as_str()),
         KeySource::Form(name) => format!("form field `{name}`"),
         KeySource::Query(name) => format!("query parameter `{name}`"),
+        KeySource::Fields(fields) => {
+            let names: Vec<_> = fields.names().map(|name| format!("`{name}`")).collect();
+            format!("of {}", names.join(" and "))
+        }
+        KeySource::BodyHash => "of the bytes of the body".into(),
         _ => "see the operator".into(),
     }
 }

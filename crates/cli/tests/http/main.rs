@@ -12,6 +12,7 @@ use self::common::{admin, ask, expect_one_original, expect_problem, expect_repla
 mod bodies;
 mod common;
 mod crash;
+mod derived;
 mod edges;
 mod embedded;
 mod expiry;

@@ -13,6 +13,8 @@ mod bodies;
 mod common;
 #[path = "../http/crash.rs"]
 mod crash;
+#[path = "../http/derived.rs"]
+mod derived;
 #[path = "../http/edges.rs"]
 mod edges;
 #[path = "../http/expiry.rs"]

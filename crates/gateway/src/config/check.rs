@@ -15,7 +15,7 @@ use super::reader::Section;
 use super::written::{Written, header_name};
 use super::{
     Admin, AdminListen, Config, HostRule, KeyHeader, Limits, Log, LogFormat, Overrides, Problems,
-    Tls, TokenSource, Upstream, is_loopback, parse as values, store, who,
+    Tls, TokenSource, Upstream, is_loopback, keys, parse as values, store, who,
 };
 use crate::identity;
 use crate::route::{Pattern, Route};
@@ -413,12 +413,15 @@ fn routes(source: &Source<'_>, top: &Section<'_>, defaults: &Written, dropped: b
         let names: Vec<_> = pattern.names().collect();
         let held = written.hold(source, &names);
         let mut terms = held.terms;
-        terms.operation = operation.map(|at| at.value.into());
+        terms.operation = operation.as_ref().map(|at| at.value.as_str().into());
         let mut route = Route::new(pattern.clone(), terms);
         route.terms.policy.route = route.name.to_string().into();
         route.probe = held.probe;
         route.duplicates_allowed = held.duplicates_allowed;
         route.line = line;
+        if let Some(operation) = &operation {
+            keys::warn_apart(source, &routes, &route, operation);
+        }
         routes.push(route);
     }
     routes
@@ -443,11 +446,11 @@ fn check_dropped(source: &Source<'_>, written: &Written, dropped: bool) {
         .key
         .as_ref()
         .is_some_and(|key| key.value == KeyNeed::Off);
-    // Elsewhere than in a header, the key reaches the service with the rest of the request.
+    // Elsewhere than in a header, a key that was sent reaches the service with the rest of the request.
     let elsewhere = written
         .key_from
         .as_ref()
-        .is_some_and(|from| !matches!(from.value, KeySource::Headers(_)));
+        .is_some_and(|from| !from.value.is_made() && !matches!(from.value, KeySource::Headers(_)));
     if let Some(At { value, span }) = &written.effect
         && *value == Effect::Keyed
         && dropped

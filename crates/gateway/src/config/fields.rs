@@ -49,14 +49,12 @@ pub(crate) struct Field {
 }
 
 /// Names that have a meaning in later versions: they are refused by name.
-const LATER: [(Part, &str); 7] = [
+const LATER: [(Part, &str); 5] = [
     (Store, "cache"),
     (Identity, "forward_auth"),
     (Identity, "mtls"),
     (Defaults, "unique"),
     (Defaults, "suspect"),
-    (KeyFrom, "fields"),
-    (KeyFrom, "body"),
 ];
 
 /// Every field of a table, in the order of the manual.
@@ -165,7 +163,10 @@ impl Part {
                 "What holds for some requests: everything of `[defaults]`, and these. The most \
                  specific match wins, whatever the order."
             }
-            KeyFrom => "Where the key is looked for: one of these.",
+            KeyFrom => {
+                "Where the key is looked for, or what it is made of: one of these. The last two make \
+                 it, and go with `key = \"derived\"`."
+            }
             Fingerprint => "What makes a request the same request.",
             Previous => "What did so before a change, while records from then are kept.",
             Self::Probe => "For `effect = \"probed\"`: how to ask whether the work happened.",

@@ -31,7 +31,8 @@ const RETENTION_SHORT: Duration = Duration::from_secs(3600);
 // === impl Written ===
 
 impl Written {
-    /// Returns what holds, with `names` for the parts that a probe's URL may name.
+    /// Returns what holds, with `names` for the parts of the path that fields and a probe's URL
+    /// may name.
     pub(super) fn hold(&self, source: &Source<'_>, names: &[&str]) -> Held {
         let mut terms = Terms::default();
         if let Some(profile) = &self.profile {
@@ -56,6 +57,7 @@ impl Written {
         }
         terms.key = value(&self.key).unwrap_or(terms.key);
         terms.key_from = value(&self.key_from).unwrap_or(terms.key_from);
+        terms.key_equals = value(&self.key_equals);
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         terms.request_max = value(&self.max_request).map_or(terms.request_max, bytes);
         terms.stream = value(&self.stream).unwrap_or(false);
@@ -63,6 +65,7 @@ impl Written {
         terms.store_headers = value(&self.store_headers);
         terms.key_age_max = value(&self.key_age_max);
         self.check_key_age(source, terms.policy.retention);
+        self.check_keys(source, names);
         self.check_probe(source, names);
         Held {
             terms,

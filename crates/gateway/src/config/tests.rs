@@ -9,6 +9,7 @@ use super::fields::{self, Part};
 use super::*;
 use crate::route::Routes;
 
+mod keys;
 mod refused;
 mod warned;
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 use http::HeaderName;
 use onceward::Effect;
 use onceward_http::{
-    BodyRule, FingerprintRules, KeyNeed, KeySource, Pointer, Profile, StatusPattern,
+    BodyRule, Field, FingerprintRules, KeyNeed, KeySource, Pointer, Profile, StatusPattern,
 };
 use toml::de::DeValue;
 
 use super::fields::Part;
+use super::keys::{self, Inherited};
 use super::problem::{At, Source, Span};
 use super::reader::Section;
 use crate::route::Probe;
@@ -32,6 +33,7 @@ pub(super) struct Written {
     pub(super) max_answer: Option<At<u64>>,
     pub(super) key: Option<At<KeyNeed>>,
     pub(super) key_from: Option<At<KeySource>>,
+    pub(super) key_equals: Option<At<Field>>,
     pub(super) fingerprint: Option<At<Rules>>,
     /// Those that are stored, released and unknown.
     pub(super) statuses: [Option<Vec<StatusPattern>>; 3],
@@ -98,11 +100,13 @@ impl Written {
                 &[
                     ("required", KeyNeed::Required),
                     ("optional", KeyNeed::Optional),
+                    ("derived", KeyNeed::Derived),
                     ("off", KeyNeed::Off),
                 ],
-                &["derived"],
+                &[],
             ),
-            key_from: key_from(source, table),
+            key_from: keys::key_from(source, table),
+            key_equals: table.parsed("key_equals", keys::field),
             fingerprint: fingerprint(source, table),
             statuses: statuses(source, table),
             stream: table.flag("stream"),
@@ -115,6 +119,11 @@ impl Written {
 
     /// Returns what holds where this table stands over `below`.
     pub(super) fn over(self, below: &Self) -> Self {
+        let Inherited {
+            key_from,
+            key_equals,
+            fingerprint,
+        } = self.keys_over(below);
         // What belongs to another effect is left out: a route that says `opaque` has no use for
         // the probe of the defaults.
         let effect = self.effect.as_ref().map(|at| at.value);
@@ -131,12 +140,15 @@ impl Written {
                     probe,
                     duplicates,
                     statuses,
+                    key_from,
+                    key_equals,
+                    fingerprint,
                 }
             };
         }
         over! {
             effect retention unknown_retention lease on_busy wait profile upstream_timeout
-            max_request max_answer key key_from fingerprint stream replay_cookies store_headers
+            max_request max_answer key stream replay_cookies store_headers
             key_age_max
         }
     }
@@ -218,42 +230,6 @@ fn status(
         );
     }
     parsed.ok()
-}
-
-fn key_from(source: &Source<'_>, table: &Section<'_>) -> Option<At<KeySource>> {
-    let At { value: inner, span } = table.table("key_from", Part::KeyFrom)?;
-    let name = |text: &str| match text {
-        "" => Err(Invalid::new("is empty", "write the name of the field")),
-        text => Ok(Box::from(text)),
-    };
-    let headers = inner.texts("header", header_name);
-    let empty = inner.is_empty("header");
-    let headers = headers.map(|list| list.value.into_iter().map(|one| one.value).collect());
-    let found = [
-        headers.map(KeySource::Headers),
-        inner
-            .parsed("json", pointer)
-            .map(|at| KeySource::Json(at.value)),
-        inner
-            .parsed("form", name)
-            .map(|at| KeySource::Form(at.value)),
-        inner
-            .parsed("query", name)
-            .map(|at| KeySource::Query(at.value)),
-    ];
-    let given = ["header", "json", "form", "query"].map(|name| inner.has(name));
-    let later = ["fields", "body"].map(|name| inner.name_of(name).is_some());
-    let count = given.iter().filter(|given| **given).count();
-    if later == [false, false] && (count != 1 || empty) {
-        source.refuse(
-            &span,
-            "key_from does not name one place",
-            "write one of header, json, form and query, such as { header = \"Idempotency-Key\" }",
-        );
-        return None;
-    }
-    let value = found.into_iter().flatten().next()?;
-    Some(At { value, span })
 }
 
 fn fingerprint(source: &Source<'_>, table: &Section<'_>) -> Option<At<Rules>> {
@@ -349,7 +325,8 @@ pub(super) fn header_name(text: &str) -> Result<HeaderName, Invalid> {
     })
 }
 
-fn pointer(text: &str) -> Result<Pointer, Invalid> {
+/// Returns a pointer to a part of the body.
+pub(super) fn pointer(text: &str) -> Result<Pointer, Invalid> {
     let refused = || {
         let hint = "write a slash before each name, such as /order/id";
         Invalid::new("is not a JSON pointer", hint)

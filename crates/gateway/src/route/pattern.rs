@@ -3,6 +3,8 @@
 use std::fmt;
 
 use http::Method;
+use onceward_http::PathFields;
+use percent_encoding::percent_decode_str;
 
 /// Which requests a route is for: `POST /payments/{id}/refunds`.
 ///
@@ -140,9 +142,47 @@ impl Pattern {
         left.is_none().then_some(found)
     }
 
+    /// Returns the parts of `path` that the pattern names, decoded. One that cannot be decoded is
+    /// left out.
+    pub(crate) fn path_fields(&self, path: &str) -> PathFields {
+        let captured = self.captures(path).unwrap_or_default();
+        let rest = self
+            .segments
+            .last()
+            .filter(|last| matches!(last, Segment::Rest(_)));
+        let rest = rest.and_then(Segment::name);
+        let decoded = captured.into_iter().filter_map(|(name, part)| {
+            let part = match rest == Some(name) {
+                true => decoded_rest(part),
+                false => decoded(part),
+            };
+            Some((name, part?))
+        });
+        decoded.collect()
+    }
+
     pub(super) fn segments(&self) -> &[Segment] {
         &self.segments
     }
+}
+
+/// A segment without its escapes; `None` if that is not text, or a `%` begins none, for then two
+/// segments would decode alike.
+fn decoded(segment: &str) -> Option<String> {
+    let is_escape = |after: &str| {
+        let digits = after.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let decoded = percent_decode_str(segment).decode_utf8().ok()?;
+    let escaped = segment.split('%').skip(1).all(is_escape);
+    escaped.then(|| decoded.into_owned())
+}
+
+/// Segments without their escapes, but for those of the slash: one in a segment separates nothing.
+fn decoded_rest(segments: &str) -> Option<String> {
+    let escaped = |segment| Some(decoded(segment)?.replace('%', "%25").replace('/', "%2F"));
+    let segments: Option<Vec<_>> = segments.split('/').map(escaped).collect();
+    Some(segments?.join("/"))
 }
 
 fn parse_method(text: &str) -> Result<Option<Method>, InvalidPattern> {

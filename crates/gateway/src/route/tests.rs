@@ -221,3 +221,21 @@ proptest! {
         prop_assert_eq!(routes.find(&Method::POST, &path), best);
     }
 }
+
+#[test]
+fn parts_of_the_path_are_decoded_for_fields() {
+    let pattern = Pattern::parse("POST /a/{id}/{*rest}").unwrap();
+    let of = |path: &str| pattern.path_fields(path);
+    let found = of("/a/%41%2Fb/x%2f%25/%79");
+    assert_eq!(found.get("id"), Some("A/b"));
+    assert_eq!(found.get("rest"), Some("x%2F%25/y"));
+    assert_eq!(of("/a/A%2fb/x%2F%25/y"), found);
+    // A slash that is part of a segment separates nothing.
+    assert_ne!(of("/a/1/x%2Fy").get("rest"), of("/a/1/x/y").get("rest"));
+    assert_ne!(of("/a/1/x%252Fy").get("rest"), of("/a/1/x%2Fy").get("rest"));
+    for unreadable in ["%FF", "%", "%4", "%zz", "a%"] {
+        let found = of(&format!("/a/{unreadable}/{unreadable}"));
+        assert_eq!((found.get("id"), found.get("rest")), (None, None));
+    }
+    assert_eq!(of("/elsewhere"), onceward_http::PathFields::default());
+}

@@ -119,6 +119,26 @@ pub(crate) fn canonical(body: &[u8], ignore: &[Pointer], only: &[Pointer]) -> Op
     Some(out)
 }
 
+/// Returns the one spelling of what stands at each pointer, nothing where that is nothing or `null`;
+/// or `None` if [`canonical`] would refuse the document.
+pub(crate) fn pick(body: &[u8], pointers: &[Pointer]) -> Option<Vec<Option<Vec<u8>>>> {
+    let found = Walk::over(body, pointers, Purpose::Keep)?.found.into_iter();
+    let spelled = found.map(|found| found.map(|found| found.spelling));
+    let is_null = |spelling: &Vec<u8>| *spelling == [Tag::Null as u8];
+    Some(
+        spelled
+            .map(|found| found.filter(|it| !is_null(it)))
+            .collect(),
+    )
+}
+
+/// Returns the one spelling of a string with this content.
+pub(crate) fn text(content: &str) -> Vec<u8> {
+    let mut out = vec![Tag::Text as u8];
+    put(&mut out, content.as_bytes());
+    out
+}
+
 /// Returns what stands at `pointer` in a document, or `None` if [`canonical`] would refuse it.
 pub(crate) fn find<'a>(body: &'a [u8], pointer: &Pointer) -> Option<Scalar<'a>> {
     let mut walk = Walk::over(body, std::slice::from_ref(pointer), Purpose::Keep)?;

@@ -38,7 +38,9 @@ impl Kind {
         };
         let new = Self::new;
         match problem {
-            Problem::MissingKey => new("missing-key", S::BAD_REQUEST, FINAL, KEY),
+            Problem::MissingKey | Problem::MissingFields(_) => {
+                new("missing-key", S::BAD_REQUEST, FINAL, KEY)
+            }
             Problem::InvalidKey(_) => new("invalid-key", S::BAD_REQUEST, FINAL, KEY),
             Problem::KeyReused => new("key-reused", reused, FINAL, KEY),
             Problem::InProgress { .. } => new("in-progress", S::CONFLICT, RETRY, KEY),

@@ -7,6 +7,7 @@ mod axum;
 mod bodies;
 mod busy;
 mod crowds;
+mod derived;
 mod effects;
 #[cfg(feature = "axum")]
 mod examples;

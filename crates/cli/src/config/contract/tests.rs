@@ -100,3 +100,42 @@ fn statuses_of_a_profile_are_told() {
         assert!(oasis.contains(said), "{said}\n{oasis}");
     }
 }
+
+#[test]
+fn keys_that_are_made_of_the_request_are_told() {
+    let made = told(
+        r#"
+[[route]]
+match = "POST /payments/{id}/status"
+operation = "settle"
+key = "derived"
+key_from = { fields = ["{id}", "/status"] }
+[[route]]
+match = "POST /hooks/a"
+key = "derived"
+key_from = { body = "hash" }
+[[route]]
+match = "POST /hooks/b"
+profile = "ietf-strict"
+key = "derived"
+key_from = { header = "X-Delivery-Id" }
+[[route]]
+match = "POST /orders"
+key_equals = "/order_id"
+"#,
+    );
+    let derived = "made of the request; one that you send means nothing";
+    for said in [
+        format!("status` | {derived} | of `/status` and `{{id}}` | `settle` | 1d |"),
+        format!("| `POST /hooks/a` | {derived} | of the bytes of the body | method and path |"),
+        format!("| `POST /hooks/b` | {derived} | header `x-delivery-id` | method and path |"),
+        "header `idempotency-key` or `x-idempotency-key`, equal to `/order_id` |".into(),
+        "the request says itself which operation it is".into(),
+        "Where the key has to be equal to a field".into(),
+    ] {
+        assert!(made.contains(&said), "{said}\n{made}");
+    }
+    let usual = told("");
+    assert!(!usual.contains("made of the request"), "{usual}");
+    assert!(!usual.contains("has to be equal"), "{usual}");
+}
