@@ -260,6 +260,11 @@ impl Shared {
         if taken.began != row.began {
             return Err(Error::Apart);
         }
+        self.sought(slot, taken.yes, row)
+    }
+
+    /// What a row tells of the slot, and whether that is ours.
+    fn sought(&self, slot: SlotId, taken: bool, row: Cells) -> Result<Looked, Error> {
         let unreadable = |source| onceward::Error::Store(store::Error::Unreadable { slot, source });
         let found = match (row.record, row.written) {
             (None, None) => None,
@@ -271,8 +276,8 @@ impl Shared {
             _ => return Err(unreadable("a column is empty".into()).into()),
         };
         Ok(Looked {
-            taken: taken.yes,
-            began: taken.began,
+            taken,
+            began: row.began,
             found,
             now: timestamp(self.store.terms().now(row.number)),
         })

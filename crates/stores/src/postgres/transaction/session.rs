@@ -59,7 +59,7 @@ pub struct Cells {
     pub(in super::super) number: i64,
     pub(super) written: Option<i64>,
     pub(super) record: Option<Bytes>,
-    /// When the transaction began, in microseconds.
+    /// When the transaction began, in microseconds; 0 of a write.
     pub(super) began: i64,
 }
 
@@ -118,11 +118,8 @@ impl Connection {
     }
 
     /// Prepares what is not prepared yet.
-    pub(super) async fn prepare(&self, statements: &[&Statement]) -> Result<(), Fault> {
-        for statement in statements {
-            self.prepared.get(&self.client, statement).await?;
-        }
-        Ok(())
+    pub(super) async fn prepare(&self, calls: &[Call<'_>]) -> Result<(), Fault> {
+        self.prepared.fill(&self.client, calls).await
     }
 }
 
@@ -178,14 +175,22 @@ impl fmt::Debug for PreparedTransaction<'_> {
 // === impl Prepared ===
 
 impl Prepared {
-    async fn get(
-        &self,
-        client: &Client,
-        statement: &Statement,
-    ) -> Result<&tokio_postgres::Statement, Fault> {
-        let cell = &self.0[statement.at];
-        let prepare = || client.prepare(&statement.text);
-        cell.get_or_try_init(prepare).await.map_err(Fault::from)
+    /// Prepares what is not prepared yet.
+    async fn fill(&self, client: &Client, calls: &[Call<'_>]) -> Result<(), Fault> {
+        for Call { statement, .. } in calls {
+            let cell = &self.0[statement.at];
+            // Nearly always it is, and then there is nothing to wait for.
+            if !cell.initialized() {
+                let prepare = || client.prepare(&statement.text);
+                cell.get_or_try_init(prepare).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, statement: &Statement) -> &tokio_postgres::Statement {
+        let prepared = self.0[statement.at].get();
+        prepared.expect("it is prepared before it is sent")
     }
 }
 
@@ -232,9 +237,10 @@ impl Calls for &PreparedTransaction<'_> {
 async fn send(client: &Client, prepared: Option<&Prepared>, calls: &[Call<'_>]) -> Answers {
     // Before any of them: what is prepared in between would change their order.
     if let Some(prepared) = prepared {
-        for call in calls {
-            prepared.get(client, call.statement).await?;
-        }
+        prepared.fill(client, calls).await?;
+    }
+    if let [call] = calls {
+        return Ok(vec![one(client, prepared, call).await?]);
     }
     // Polled in order, and each is on its way once it was polled.
     let sent = calls.iter().map(|call| one(client, prepared, call));
@@ -248,7 +254,7 @@ async fn one(
 ) -> Result<Option<Cells>, Fault> {
     let row = match prepared {
         Some(prepared) => {
-            let statement = prepared.get(client, call.statement).await?;
+            let statement = prepared.get(call.statement);
             let values = call.values.iter().map(|value| value as &(dyn ToSql + Sync));
             client
                 .query_opt(statement, &values.collect::<Vec<_>>())

@@ -159,8 +159,7 @@ impl<C: Deref<Target = Connection>> OpenOn<C> {
 
     /// Begins the transaction and sends its first calls.
     async fn begin(&self, calls: &[Call<'_>]) -> Answers {
-        let statements: Vec<_> = calls.iter().map(|call| call.statement).collect();
-        self.connection.prepare(&statements).await?;
+        self.connection.prepare(calls).await?;
         let mut session = &*self.connection;
         // One round trip for all of it, in this order.
         let begin = self.connection.batch_execute("BEGIN");
@@ -189,13 +188,13 @@ impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
     {
         Box::pin(async move {
             let connection = &*self.connection;
-            let prepared = timeout(within, connection.prepare(&[call.statement])).await;
+            let calls = [call];
+            let prepared = timeout(within, connection.prepare(&calls)).await;
             let prepared = prepared.map_err(|_| {
                 self.spend();
                 Unfinished::No(Fault::Gone(LATE.into()))
             })?;
             prepared.map_err(Unfinished::No)?;
-            let calls = [call];
             let mut session = connection;
             // The write breaks the transaction where it cannot be made, and then the commit
             // behind it is a rollback: nobody has to look in between.

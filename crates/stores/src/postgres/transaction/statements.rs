@@ -20,7 +20,8 @@ pub(super) struct Statement {
 ///
 /// All of them answer with the same five columns, so that a driver has one thing to learn: a yes
 /// or no, the time in microseconds, the stamp of a record and its bytes, and when the transaction
-/// began, by which it is told from any other of the connection.
+/// began, by which it is told from any other of the connection. What writes a record or an event
+/// does not tell the last, for every function in a statement costs each of its calls.
 #[derive(Debug)]
 pub(in super::super) struct Sql {
     /// Asks for the slot without waiting for it. Held until the transaction ends, however it
@@ -29,6 +30,10 @@ pub(in super::super) struct Sql {
     /// Reads the record. On its own, after the slot was asked for: a statement that does both
     /// reads from before it has the slot, and misses whatever was committed in between.
     pub(super) look: Statement,
+    /// Asks for the slot and reads the record at once, in a transaction that was begun for it.
+    /// What was committed right before the slot was free may be missed: then the write finds it,
+    /// the work is rolled back with everything else, and the next try replays.
+    pub(super) seek: Statement,
     /// Keeps the record that was read from being changed until the transaction ends. Skips it
     /// where somebody is about to change it: to wait would be to hold a connection.
     pub(super) hold: Statement,
@@ -42,8 +47,8 @@ pub(in super::super) struct Sql {
 }
 
 /// When the transaction began, in microseconds. Statements that are no part of one each have a
-/// time of their own.
-const BEGAN: &str = "(extract(epoch FROM transaction_timestamp()) * 1000000)::bigint";
+/// time of their own. Reckoned in doubles, as [`RAW_MICROS`] is and for the same reason.
+const BEGAN: &str = "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint";
 
 /// What the error says that breaks a transaction other than the one that was begun.
 pub(super) const APART: &str = "begin, work and complete have to be in one transaction";
@@ -53,7 +58,7 @@ pub(super) const APART: &str = "begin, work and complete have to be in one trans
 fn in_one(proof: usize, value: &str) -> String {
     format!(
         "CASE WHEN {BEGAN} = ${proof}::int8 THEN {value} \
-         ELSE ('{APART}: ' || {BEGAN}::text)::int8 END"
+         ELSE ('{APART}: ' || transaction_timestamp()::text)::int8 END"
     )
 }
 
@@ -61,21 +66,22 @@ fn in_one(proof: usize, value: &str) -> String {
 
 impl Sql {
     /// How many statements there are.
-    pub(super) const COUNT: usize = 6;
+    pub(super) const COUNT: usize = 7;
 
     pub(in super::super) fn new(settings: &Settings) -> Self {
         let records = settings.table("records");
         let outbox = settings.table("outbox");
         let turns = settings.lock("stage");
-        // The time as a write stamps it, from two of its values.
-        let clock = |shift: usize, floor: usize| {
+        // The time as a write stamps it, from two of its values: that of the statement, which is
+        // the same wherever it stands there, and comes after the slot was had in an earlier one.
+        let now = |shift: usize, floor: usize| {
             format!(
-                "(SELECT least(greatest(raw + ${shift}::int8, ${floor}::int8), \
-                 ${floor}::int8 + {AHEAD_MAX}) AS now \
-                 FROM (SELECT {RAW_MICROS} AS raw OFFSET 0) server) clock"
+                "least(greatest((date_part('epoch', statement_timestamp()) * 1000000)::bigint \
+                 + ${shift}::int8, ${floor}::int8), ${floor}::int8 + {AHEAD_MAX})"
             )
         };
-        let due = format!("now + least($4::int8, {} - now)", i64::MAX);
+        let due = |now: &str| format!("{now} + least($4::int8, {} - {now})", i64::MAX);
+        let (inserted, updated) = (now(8, 9), now(7, 8));
         let texts = [
             format!(
                 "SELECT pg_try_advisory_xact_lock($1::int8), 0::int8, NULL::int8, NULL::bytea, \
@@ -86,31 +92,35 @@ impl Sql {
                  FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $1::bytea"
             ),
             format!(
+                "SELECT pg_try_advisory_xact_lock($1::int8), {RAW_MICROS}, r.written, r.record, \
+                 {BEGAN} FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $2::bytea"
+            ),
+            format!(
                 "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
                  WHERE r.slot = $1::bytea AND r.fence = $2::text::uuid FOR UPDATE SKIP LOCKED"
             ),
             format!(
                 "INSERT INTO {records} \
                  (slot, fence, state, due, written, tenant, operation, record) \
-                 SELECT $1::bytea, $2::text::uuid, ({state})::smallint, {due}, now, \
-                 $6::text, $7::text, $5::bytea FROM {clock} \
-                 RETURNING true, written, NULL::int8, NULL::bytea, {BEGAN}",
+                 VALUES ($1::bytea, $2::text::uuid, ({state})::smallint, {due}, {inserted}, \
+                 $6::text, $7::text, $5::bytea) \
+                 RETURNING true, written, NULL::int8, NULL::bytea, 0::int8",
                 state = in_one(10, "$3::int8"),
-                clock = clock(8, 9)
+                due = due(&inserted),
             ),
             // A row that is not there any more divides by zero, which breaks the transaction: the
             // commit is on its way already. One by zero, for nothing by zero is nothing.
             format!(
                 "WITH done AS (UPDATE {records} SET fence = $2::text::uuid, \
-                 state = $3::int8::smallint, due = {due}, written = now, record = $5::bytea \
-                 FROM {clock} WHERE slot = $1::bytea AND fence = $6::text::uuid \
+                 state = $3::int8::smallint, due = {due}, written = {updated}, \
+                 record = $5::bytea WHERE slot = $1::bytea AND fence = $6::text::uuid \
                  RETURNING written) \
-                 SELECT true, {written}, NULL::int8, NULL::bytea, {BEGAN}",
+                 SELECT true, {written}, NULL::int8, NULL::bytea, 0::int8",
                 written = in_one(
                     9,
                     "coalesce((SELECT written FROM done), 1 / (SELECT count(*) FROM done))"
                 ),
-                clock = clock(7, 8)
+                due = due(&updated),
             ),
             // Whoever stages for the same key waits here until this transaction ends, so that
             // the numbers of a key grow in the order in which its transactions commit.
@@ -119,11 +129,11 @@ impl Sql {
                  (SELECT pg_advisory_xact_lock(hashtextextended($1::text, {turns}))) \
                  INSERT INTO {outbox} (key, topic, payload, staged) \
                  SELECT $1::text, $2::text, $3::bytea, {RAW_MICROS} FROM turn \
-                 RETURNING true, id, NULL::int8, NULL::bytea, {BEGAN}"
+                 RETURNING true, id, NULL::int8, NULL::bytea, 0::int8"
             ),
         ];
         let mut at = 0;
-        let [take, look, hold, put, swap, stage] = texts.map(|text| {
+        let [take, look, seek, hold, put, swap, stage] = texts.map(|text| {
             at += 1;
             Statement {
                 text: text.into(),
@@ -133,6 +143,7 @@ impl Sql {
         Self {
             take,
             look,
+            seek,
             hold,
             put,
             swap,
