@@ -21,6 +21,7 @@ pub(crate) mod mix;
 mod nginx;
 mod payment;
 pub(crate) mod peers;
+mod quotas;
 pub(crate) mod series;
 pub(crate) mod site;
 mod spent;
@@ -72,6 +73,8 @@ enum Part {
     Unkeyed,
     /// What is added at a fixed rate
     Latency,
+    /// Replays with quotas and without
+    Quotas,
 }
 
 const SERIES: [(Part, Series); 6] = [
@@ -182,6 +185,11 @@ impl Args {
         }
         if self.wants(Part::Latency) {
             self.latencies(&mut lab, report).await?;
+        }
+        if self.wants(Part::Quotas) {
+            eprintln!("replays with quotas and without, {MANY} connections");
+            let rounds = quotas::measure(&lab, self.plan(MANY)).await?;
+            quotas::report(report, &rounds);
         }
         Ok(())
     }

@@ -93,7 +93,19 @@ impl Gateway {
     ) -> Result<Self, Failed> {
         let folder = folder_on_disk()?;
         let url = store.url(folder.path());
-        Self::start_in(folder, program, upstream, &url).await
+        Self::start_in(folder, program, upstream, &url, "").await
+    }
+
+    /// Starts `program` as a gateway before `upstream` that is configured by this text.
+    pub(crate) async fn start_with(
+        program: &Path,
+        upstream: SocketAddr,
+        store: Store,
+        config: &str,
+    ) -> Result<Self, Failed> {
+        let folder = folder_on_disk()?;
+        let url = store.url(folder.path());
+        Self::start_in(folder, program, upstream, &url, config).await
     }
 
     /// Starts `program` as a gateway before `upstream`, with its records on the server at `url`.
@@ -102,7 +114,7 @@ impl Gateway {
         upstream: SocketAddr,
         url: &str,
     ) -> Result<Self, Failed> {
-        Self::start_in(folder_on_disk()?, program, upstream, url).await
+        Self::start_in(folder_on_disk()?, program, upstream, url, "").await
     }
 
     async fn start_in(
@@ -110,7 +122,10 @@ impl Gateway {
         program: &Path,
         upstream: SocketAddr,
         store: &str,
+        config: &str,
     ) -> Result<Self, Failed> {
+        let file = folder.path().join("onceward.toml");
+        std::fs::write(&file, config)?;
         let (address, admin) = (free_address()?, free_address()?);
         let mut command = Command::new(program);
         command.arg("serve");
@@ -118,6 +133,7 @@ impl Gateway {
         command.args(["--listen", &address.to_string()]);
         command.args(["--admin", &admin.to_string()]);
         command.args(["--store", store]);
+        command.arg("--config").arg(file);
         for (name, _) in std::env::vars_os() {
             // What is set for another gateway on this machine is not meant for this one.
             if name.to_string_lossy().starts_with("ONCEWARD_") {

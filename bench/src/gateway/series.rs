@@ -39,9 +39,9 @@ pub(crate) struct Pair {
 /// Everything that a series needs but its gateway.
 #[derive(Debug)]
 pub(crate) struct Lab {
-    site: Site,
+    pub(crate) site: Site,
     nginx: Nginx,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 // === impl Lab ===

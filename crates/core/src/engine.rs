@@ -20,6 +20,7 @@ use crate::{Fence, Fingerprint, OnBusy, Policy, Record, Secret, Slot, Timestamp}
 
 mod builder;
 mod grant;
+mod look;
 mod operate;
 mod run;
 mod secret;
@@ -28,6 +29,7 @@ mod sweep;
 mod twins;
 
 pub use builder::{Builder, Limits};
+pub use look::Sight;
 pub use operate::{By, Found, NotSettled, Resolution, Settled};
 pub use run::{Answer, Attempt, Done, RunError};
 pub use sweep::{Pace, Sweeper};
@@ -197,9 +199,18 @@ impl Engine {
     /// Asks the store, and waits where somebody else is at it. What is rare is boxed, so that a
     /// first claim moves no more memory than it needs.
     async fn ask(&self, arrival: &Arrival) -> Result<Verdict, Error> {
-        let shared = &self.shared;
         // Taken before looking, so that a shutdown either refuses this arrival or waits for it.
-        let _under_way = shared.tasks.token();
+        let _under_way = self.shared.tasks.token();
+        match self.ask_once(arrival).await? {
+            Looked::Verdict(verdict) => Ok(verdict),
+            Looked::Busy(busy, since) => Box::pin(self.wait(arrival, busy, since)).await,
+        }
+    }
+
+    /// Asks the store, until there is a verdict or somebody else is at it. Whoever calls counts
+    /// as a task meanwhile.
+    async fn ask_once(&self, arrival: &Arrival) -> Result<Looked, Error> {
+        let shared = &self.shared;
         if shared.tasks.is_closed() {
             return Err(Error::Closing);
         }
@@ -208,9 +219,13 @@ impl Engine {
         // The first look is the claim itself: for a new key it is the only round trip.
         let record = Box::new(Record::claimed(arrival, shared.reach.fence(None)));
         let (found, now) = match shared.grant(arrival, None, record).await {
-            Ok(Granted::Yes(holding)) => return Ok(execute(holding, Duty::Execute)),
+            Ok(Granted::Yes(holding)) => {
+                return Ok(Looked::Verdict(execute(holding, Duty::Execute)));
+            }
             Ok(Granted::No(found, now)) => (found, now),
-            Err(_) if seeded(Bug::FailsOpen) => return Ok(shared.unclaimed(arrival)),
+            Err(_) if seeded(Bug::FailsOpen) => {
+                return Ok(Looked::Verdict(shared.unclaimed(arrival)));
+            }
             // Only a new claim needs room: others are answered from what is there.
             Err(full @ store::Error::Full { .. }) => {
                 let reply = Box::pin(shared.reach.ask(shared.reach.store.get(arrival.id())));
@@ -221,10 +236,7 @@ impl Engine {
             }
             Err(error) => return Err(error.into()),
         };
-        match Box::pin(self.settle(arrival, found, now)).await? {
-            Looked::Verdict(verdict) => Ok(verdict),
-            Looked::Busy(busy, since) => Box::pin(self.wait(arrival, busy, since)).await,
-        }
+        Box::pin(self.settle(arrival, found, now)).await
     }
 
     /// Does what the protocol says about what is in the slot, until that is a verdict.

@@ -85,7 +85,7 @@ pub use claim::{Claim, Duty, EndError, Kept, PointError};
 pub use clock::Timestamp;
 pub use engine::{
     Answer, Attempt, Builder, By, Done, Engine, Error, Found, Limits, NotSettled, Pace, Resolution,
-    RunError, Settled, Sweeper,
+    RunError, Settled, Sight, Sweeper,
 };
 pub use fence::Fence;
 pub use fingerprint::{Fingerprint, FingerprintBuilder, Seal};

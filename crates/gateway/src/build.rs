@@ -7,17 +7,19 @@ use http::HeaderValue;
 use onceward::Engine;
 use onceward::clock::{Clock, SystemClock};
 use onceward_http::problem::Naming;
+use onceward_http::quota::Quotas;
 use onceward_http::{Guard, Terms};
 use tokio::sync::Semaphore;
 
 use crate::StartError;
 use crate::access::Tally;
+use crate::config::quotas::is_unverified;
 use crate::config::{Config, HostRule, KeyHeader};
 use crate::forward::Forwarding;
 use crate::identity::Identity;
 use crate::probe::Prober;
 use crate::route::{Pattern, Probe, Routes};
-use crate::server::Settings;
+use crate::server::{Peer, Settings};
 use crate::stack::{Guarded, Ruled, Stack};
 use crate::upstream::{self, Target, TlsSettings, Upstream};
 
@@ -49,6 +51,7 @@ pub(crate) fn stack(
     engine: &Engine,
     upstream: Upstream,
     identity: Identity,
+    quotas: &Arc<Quotas>,
     clock: Arc<dyn Clock>,
 ) -> Result<Stack, StartError> {
     let build = Build {
@@ -57,6 +60,7 @@ pub(crate) fn stack(
         clock: &clock,
         upstream: &upstream,
         executions: Arc::new(Semaphore::new(config.limits.executions)),
+        quotas,
     };
     let mut routes = Vec::with_capacity(config.routes.len());
     for route in &config.routes {
@@ -92,6 +96,22 @@ pub(crate) fn stack(
     })
 }
 
+/// Returns what callers may take, of which nothing is taken yet.
+pub(crate) fn quotas(config: &Config, clock: Arc<dyn Clock>) -> Quotas {
+    let quotas = Quotas::new(config.quotas).clock(clock);
+    let quotas = match config.counts_every() {
+        Some(span) => quotas.counted_every(span),
+        None => quotas,
+    };
+    match is_unverified(&config.identity) {
+        true => quotas.peers(|parts| {
+            let peer: &Peer = parts.extensions.get()?;
+            Some(peer.addr.ip())
+        }),
+        false => quotas,
+    }
+}
+
 /// The name, in metrics, of the requests that no route matches.
 const REST: &str = "default";
 
@@ -103,6 +123,7 @@ struct Build<'a> {
     upstream: &'a Upstream,
     /// What all routes share.
     executions: Arc<Semaphore>,
+    quotas: &'a Arc<Quotas>,
 }
 
 impl Build<'_> {
@@ -121,7 +142,8 @@ impl Build<'_> {
         };
         let guard = Guard::new(self.engine, terms)
             .naming(self.naming())
-            .executions(self.executions.clone());
+            .executions(self.executions.clone())
+            .quotas(self.quotas.clone());
         Ok(match probe {
             Some(prober) => guard.probe(Arc::new(prober)),
             None => guard,

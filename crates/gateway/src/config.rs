@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use http::HeaderName;
 use onceward::Durability;
-use onceward_http::{KeyNeed, Terms};
+use onceward_http::{KeyNeed, Terms, quota};
 use onceward_stores::StoreUrl;
 
 pub use self::parse::{admin_listen, listen, upstream_url};
 pub use self::problem::{Errors, Place, Problem};
+pub use self::quotas::Census;
 pub use self::store::{holds_password, store_url, without_password};
 pub use self::token::{Token, TokenError, TokenSource};
 use crate::identity;
@@ -25,6 +26,7 @@ mod fields;
 mod keys;
 mod parse;
 mod problem;
+pub(crate) mod quotas;
 mod reader;
 pub mod reference;
 mod store;
@@ -59,6 +61,8 @@ pub struct Config {
     pub identity: identity::Settings,
     /// What callers may take.
     pub limits: Limits,
+    /// What one caller may take.
+    pub quotas: quota::Limits,
     /// What is logged.
     pub log: Log,
     /// What refusals look like.
@@ -126,6 +130,8 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// Where their token comes from.
     pub token: TokenSource,
+    /// How records are counted.
+    pub census: Census,
 }
 
 /// Where operators are listened for.
@@ -261,6 +267,12 @@ impl Config {
     /// Whether callers can only be on this machine.
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.listen.ip())
+    }
+
+    /// How long after a count of all records the next one begins, if they are counted at all.
+    pub fn counts_every(&self) -> Option<Duration> {
+        let needed = self.quotas.need_census().then_some(Census::USUAL);
+        self.admin.census.every.or(needed)
     }
 
     /// What an acknowledged write survives in the store, as far as its URL tells.

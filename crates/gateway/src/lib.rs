@@ -11,6 +11,7 @@
 mod access;
 mod admin;
 mod build;
+mod census;
 pub mod config;
 pub mod forward;
 pub mod identity;

@@ -15,7 +15,8 @@ use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
-use crate::build::{settings, stack, upstream_by};
+use crate::build::{quotas, settings, stack, upstream_by};
+use crate::census::Census;
 use crate::config::Config;
 use crate::identity::Identity;
 use crate::lanes::Lanes;
@@ -32,6 +33,8 @@ pub struct Gateway {
     /// What the class of the store follows from, where that was looked up.
     reasons: Vec<String>,
     stack: Arc<Stack>,
+    /// Counts the records, if anybody wants to know.
+    census: Option<Census>,
     tls: Option<Arc<ServerConfig>>,
     admin: Option<TcpListener>,
     numbers: Option<PrometheusHandle>,
@@ -113,7 +116,15 @@ impl Gateway {
         };
         let store = open::hold_to(&config, opened.store)?;
         let engine = engine(store, clock.clone(), given.secret).await?;
-        let stack = Arc::new(stack(&config, &engine, upstream, identity, clock)?);
+        let quotas = Arc::new(quotas(&config, clock.clone()));
+        let census = config.counts_every().map(|every| Census {
+            engine: engine.clone(),
+            quotas: quotas.clone(),
+            clock: clock.clone(),
+            every,
+            share: config.admin.census.share,
+        });
+        let stack = stack(&config, &engine, upstream, identity, &quotas, clock)?;
         let lanes = Lanes::start(given.threads).map_err(|error| {
             StartError::new(
                 &error,
@@ -124,7 +135,8 @@ impl Gateway {
             config,
             engine,
             reasons: opened.reasons,
-            stack,
+            stack: Arc::new(stack),
+            census,
             tls,
             admin,
             numbers: given.numbers,
@@ -180,6 +192,7 @@ impl Gateway {
         let left = tokio::select! {
             (left, ()) = all => left,
             never = self.do_chores() => match never {},
+            never = self.take_census() => match never {},
         };
         // What is still there was marked unknown, or belongs to nobody.
         self.lanes.end(LANES_GRACE).await;
@@ -220,6 +233,14 @@ impl Gateway {
             if let Some(numbers) = &self.numbers {
                 numbers.run_upkeep();
             }
+        }
+    }
+
+    /// Counts what is in the store, if anybody wants to know.
+    async fn take_census(&self) -> Infallible {
+        match &self.census {
+            Some(census) => census.run().await,
+            None => std::future::pending().await,
         }
     }
 

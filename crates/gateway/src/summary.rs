@@ -4,12 +4,14 @@ use std::fmt;
 
 use http::HeaderName;
 use onceward::{Durability, Effect};
+use onceward_http::quota::Limit;
 use onceward_http::{KeyNeed, KeySource, OnBusy, Terms};
 
 use crate::Gateway;
 use crate::config::Config;
+use crate::config::quotas::is_unverified;
 use crate::identity;
-use crate::units::write_duration;
+use crate::units::{write_duration, write_size};
 
 /// What an operator should know about a gateway that starts. Its `Display` has a line for each.
 #[derive(Debug)]
@@ -46,6 +48,9 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "             {reason}")?;
         }
         writeln!(f, "  callers    {}", callers(config))?;
+        if let Some(quotas) = quotas(config) {
+            writeln!(f, "  quotas     {quotas}")?;
+        }
         for route in &config.routes {
             let operation = match &route.terms.operation {
                 Some(name) => format!(" as {name:?}"),
@@ -102,6 +107,19 @@ fn callers(config: &Config) -> String {
             "one shared caller: every caller can replay every answer".into()
         }
     }
+}
+
+fn quotas(config: &Config) -> Option<String> {
+    let set = config.quotas.iter().map(|(limit, number)| match limit {
+        Limit::Stored => format!("{} {}", limit.name(), write_size(number)),
+        limit => format!("{} {number}", limit.name()),
+    });
+    let set: Vec<_> = set.collect();
+    let whose = match is_unverified(&config.identity) {
+        true => "per address, for nobody verified the callers",
+        false => "per caller",
+    };
+    (!set.is_empty()).then(|| format!("{} ({whose}, in this process)", set.join(", ")))
 }
 
 fn terms(terms: &Terms) -> String {

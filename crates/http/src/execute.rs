@@ -24,6 +24,7 @@ use crate::guard::Inner;
 use crate::headers::strip_ours;
 use crate::holder::Holder;
 use crate::problem::{Media, Problem};
+use crate::quota::Ticket;
 use crate::read::{Pieces, Received};
 use crate::{Execute, Fate, Terms};
 
@@ -77,6 +78,7 @@ impl Execution {
         guard: Arc<Inner>,
         claim: Claim,
         permit: Option<OwnedSemaphorePermit>,
+        ticket: Option<Box<Ticket>>,
         parts: Parts,
         received: Received,
     ) -> Self {
@@ -86,6 +88,7 @@ impl Execution {
                 guard,
                 claim,
                 media,
+                ticket,
                 _permit: permit,
             },
             parts,

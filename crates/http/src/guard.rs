@@ -14,12 +14,14 @@ use onceward::clock::{Clock as _, SystemClock};
 use onceward::{Arrival, BoxError, Engine, Error, Key, Scope, Slot, SlotId, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
+use crate::admit::Admission;
 use crate::body::{AnswerBody, RequestBody};
 use crate::detach::Detach;
 use crate::execute::Execution;
 use crate::headers::{strip_hop_by_hop, strip_ours};
 use crate::prefer::Prefer;
 use crate::problem::{Media, Naming, Problem};
+use crate::quota::Quotas;
 use crate::read::{self, Received};
 use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer, derive};
 
@@ -35,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) probe: Option<Arc<dyn Probe>>,
     /// How many executions may be under way at a time, of this route and of those it shares with.
     pub(crate) executions: Option<Arc<Semaphore>>,
+    /// What callers may take, and have taken.
+    pub(crate) quotas: Option<Arc<Quotas>>,
 }
 
 /// What the head of a request says about a key.
@@ -74,6 +78,7 @@ impl Guard {
             naming: Naming::default(),
             probe: None,
             executions: None,
+            quotas: None,
         }))
     }
 
@@ -97,6 +102,13 @@ impl Guard {
         self.with(|inner| inner.executions = Some(permits))
     }
 
+    /// Sets what one caller may take. Guards may share it. Replays and duplicates that wait are
+    /// never refused for it.
+    #[must_use]
+    pub fn quotas(self, quotas: Arc<Quotas>) -> Self {
+        self.with(|inner| inner.quotas = Some(quotas))
+    }
+
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Arc::try_unwrap(self.0).unwrap_or_else(|shared| Inner {
             engine: shared.engine.clone(),
@@ -104,6 +116,7 @@ impl Guard {
             naming: shared.naming.clone(),
             probe: shared.probe.clone(),
             executions: shared.executions.clone(),
+            quotas: shared.quotas.clone(),
         });
         change(&mut inner);
         Self(Arc::new(inner))
@@ -192,6 +205,11 @@ impl Guard {
             Err(problem) => return inner.refuse(&problem, Media::of(&parts.headers), None),
         };
         match inner.engine.recall(&arrival) {
+            Some(Verdict::Mismatch) => {
+                let (problem, media) =
+                    (inner.mismatch(&parts, &arrival), Media::of(&parts.headers));
+                inner.refuse(&problem, media, Some(arrival.id()))
+            }
             Some(verdict) => inner.answer(verdict, Media::of(&parts.headers), arrival.id()),
             None => {
                 let received = asked.received;
@@ -215,12 +233,18 @@ impl Guard {
         X: Execute<B>,
     {
         let (inner, slot) = (&self.0, arrival.id());
-        let claim = match inner.engine.admit(&arrival).await {
-            Ok(Verdict::Execute(claim)) => claim,
-            Ok(Verdict::Busy(_)) if inner.accepts(prefer) => {
+        let (claim, mut ticket) = match inner.admit(&parts, &arrival).await {
+            Ok(Admission::Granted(claim, ticket)) => (claim, ticket),
+            Ok(Admission::Verdict(Verdict::Busy(_))) if inner.accepts(prefer) => {
                 return answer::accepted(slot, prefer.respond_async);
             }
-            Ok(verdict) => return inner.answer(verdict, Media::of(&parts.headers), slot),
+            Ok(Admission::Verdict(verdict)) => {
+                return inner.answer(verdict, Media::of(&parts.headers), slot);
+            }
+            Ok(Admission::Over(over)) => {
+                let media = Media::of(&parts.headers);
+                return inner.refuse(&inner.over(over), media, Some(slot));
+            }
             Err(error) => {
                 let media = Media::of(&parts.headers);
                 return inner.refuse(&unavailable(&error), media, Some(slot));
@@ -232,10 +256,15 @@ impl Guard {
             let media = Media::of(&parts.headers);
             return inner.refuse(&Problem::TooManyClaims, media, Some(slot));
         };
-        let execution = Execution::new(inner.clone(), claim, permit, parts, received);
+        let left = ticket.as_mut().and_then(|ticket| ticket.use_up());
+        let execution = Execution::new(inner.clone(), claim, permit, ticket, parts, received);
         let work = Detach::new(execution.run(execute));
         if !(prefer.respond_async && inner.terms.status_resource) {
-            return work.await;
+            let mut response = work.await;
+            if let Some(left) = left {
+                left.mark(response.headers_mut());
+            }
+            return response;
         }
         // The caller asked not to wait for longer than this.
         let limit = prefer.wait.unwrap_or(Duration::ZERO);

@@ -34,6 +34,10 @@ pub const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-shou
 pub const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// On an answer: which preferences were followed.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// On an answer: what is left of which quota (draft-ietf-httpapi-ratelimit-headers).
+pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// On an answer: which quotas there are.
+pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What we alone say: copies from outside mean nothing.
 const OURS: [HeaderName; 5] = [

@@ -19,6 +19,7 @@ use crate::execute::Came;
 use crate::flow::{self, Flow};
 use crate::guard::Inner;
 use crate::problem::{Media, Problem};
+use crate::quota::Ticket;
 use crate::read::Pieces;
 use crate::snapshot::{self, Keeping};
 use crate::{Execute, Fate, Handled, Probed, answer};
@@ -29,6 +30,8 @@ pub(crate) struct Holder {
     pub(crate) guard: Arc<Inner>,
     pub(crate) claim: Claim,
     pub(crate) media: Media,
+    /// What it took of its caller's quotas.
+    pub(crate) ticket: Option<Box<Ticket>>,
     /// Its place among the executions under way.
     pub(crate) _permit: Option<OwnedSemaphorePermit>,
 }
@@ -83,8 +86,10 @@ impl Holder {
         let outcome = self.outcome(&head, trailers.as_ref(), kept);
         let (guard, media, slot) = (self.guard, self.media, self.claim.id());
         let attempt = self.claim.attempt();
+        let len = outcome.kept_len();
         match self.claim.complete(outcome).await {
             Ok(kept) => {
+                stored(self.ticket.as_deref(), len, attempt);
                 let mut head = head;
                 if let Some(trailers) = &trailers {
                     answer::announce(&mut head.headers, trailers);
@@ -130,13 +135,19 @@ impl Holder {
             }
             Err(_) => Some(Reason::PANICKED),
         };
+        let attempt = self.claim.attempt();
         if let Some(reason) = cut {
+            unknown(self.ticket.as_deref(), attempt);
             return drop(self.claim.abandon(reason).await);
         }
         let (body, trailers) = flow.recorded();
         let outcome = self.outcome(&head, trailers.as_ref(), body);
+        let len = outcome.kept_len();
         match self.claim.complete(outcome).await {
-            Ok(_) => flow.end(),
+            Ok(_) => {
+                stored(self.ticket.as_deref(), len, attempt);
+                flow.end();
+            }
             // The message is cut: its reader finds out what is recorded by a retry.
             Err(error) => tracing::warn!(?slot, %error, "a passed answer is not stored"),
         }
@@ -178,6 +189,7 @@ impl Holder {
     async fn unsettled<B>(self, reason: Reason, response: Response<B>) -> Response<AnswerBody<B>> {
         let (guard, media, slot) = (self.guard, self.media, self.claim.id());
         let attempt = self.claim.attempt();
+        unknown(self.ticket.as_deref(), attempt);
         match self.claim.abandon(reason).await {
             Ok(()) | Err(EndError::Pending { .. }) => passed(response, slot, attempt),
             Err(error) => guard.instead(error, media, slot),
@@ -202,6 +214,7 @@ impl Holder {
     /// Says that nobody knows.
     pub(crate) async fn abandon<B>(self, reason: Reason) -> Response<AnswerBody<B>> {
         let (guard, media, slot) = (self.guard, self.media, self.claim.id());
+        unknown(self.ticket.as_deref(), self.claim.attempt());
         match self.claim.abandon(reason).await {
             Ok(()) | Err(EndError::Pending { .. }) => {
                 guard.refuse(&guard.unknown(), media, Some(slot))
@@ -244,8 +257,10 @@ impl Holder {
     async fn found_done<B>(self, head: response::Parts, data: Bytes) -> Response<AnswerBody<B>> {
         let outcome = self.outcome(&head, None, onceward::Body::Kept(data));
         let (guard, media, slot) = (self.guard, self.media, self.claim.id());
+        let attempt = self.claim.attempt();
         match self.claim.complete(outcome.clone()).await {
             Ok(kept) => {
+                stored(self.ticket.as_deref(), outcome.kept_len(), attempt);
                 let replay = Replay {
                     outcome,
                     completed: kept.expires,
@@ -278,6 +293,20 @@ impl Inner {
                 self.refuse(&Problem::StoreUnavailable, media, Some(slot))
             }
         }
+    }
+}
+
+/// Adds an outcome of this many bytes to what its caller has.
+fn stored(ticket: Option<&Ticket>, len: usize, attempt: u32) {
+    if let Some(ticket) = ticket {
+        ticket.stored(len, attempt > 1);
+    }
+}
+
+/// Adds an unknown record to what its caller has.
+fn unknown(ticket: Option<&Ticket>, attempt: u32) {
+    if let Some(ticket) = ticket {
+        ticket.unknown(attempt > 1);
     }
 }
 

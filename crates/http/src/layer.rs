@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 
 use crate::problem::Naming;
+use crate::quota::Quotas;
 use crate::{Guard, Idempotent, Probe, Terms};
 
 /// Makes the service below it safe to retry.
@@ -66,6 +67,7 @@ pub struct IdempotentLayer<C> {
     naming: Naming,
     probe: Option<Arc<dyn Probe>>,
     executions: Option<Arc<Semaphore>>,
+    quotas: Option<Arc<Quotas>>,
     caller_of: C,
 }
 
@@ -88,6 +90,7 @@ where
             naming: Naming::default(),
             probe: None,
             executions: None,
+            quotas: None,
             caller_of,
         }
     }
@@ -119,6 +122,13 @@ where
         self.executions = Some(permits);
         self
     }
+
+    /// Sets what one caller may take. Layers may share it.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Arc<Quotas>) -> Self {
+        self.quotas = Some(quotas);
+        self
+    }
 }
 
 impl<S, C: Clone> Layer<S> for IdempotentLayer<C> {
@@ -131,6 +141,9 @@ impl<S, C: Clone> Layer<S> for IdempotentLayer<C> {
         }
         if let Some(permits) = &self.executions {
             guard = guard.executions(permits.clone());
+        }
+        if let Some(quotas) = &self.quotas {
+            guard = guard.quotas(quotas.clone());
         }
         Idempotent::new(inner, guard, self.caller_of.clone())
     }

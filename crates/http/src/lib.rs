@@ -11,6 +11,7 @@
 //! `read` takes a request in, `execute` carries it out under a claim, `snapshot` is how a record
 //! keeps an answer, and [`problem`] is every refusal, with its status.
 
+mod admit;
 mod answer;
 #[cfg(feature = "axum")]
 pub mod axum;
@@ -35,6 +36,7 @@ mod operations;
 mod prefer;
 pub mod problem;
 mod profile;
+pub mod quota;
 mod read;
 mod service;
 mod snapshot;

@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::Profile;
-use crate::headers::{REPEATABILITY_RESULT, STRIPE_SHOULD_RETRY, X_SHOULD_RETRY};
+use crate::headers::{
+    RATELIMIT, RATELIMIT_POLICY, REPEATABILITY_RESULT, STRIPE_SHOULD_RETRY, X_SHOULD_RETRY,
+};
+use crate::quota::{Over, whole_secs};
 
 mod kind;
 
@@ -76,6 +79,8 @@ pub enum Problem {
     },
     /// Too much is under way already, and this was not begun.
     TooManyClaims,
+    /// The caller has taken what it may, and this was not begun.
+    OverQuota(Box<Over>),
     /// The record of this key cannot be reached, so nothing is executed.
     StoreUnavailable,
     /// Nothing was sent to the service, so nothing happened.
@@ -167,6 +172,15 @@ impl Problem {
             } => {
                 headers.insert(header::LOCATION, location.clone());
             }
+            Self::OverQuota(over) => {
+                let told = [
+                    (RATELIMIT, over.remaining()),
+                    (RATELIMIT_POLICY, over.policy.clone()),
+                ];
+                for (name, value) in told {
+                    headers.extend(value.map(|value| (name, value)));
+                }
+            }
             _ => {}
         }
         if profile == Profile::Oasis
@@ -209,6 +223,9 @@ impl Problem {
         }
         if let Self::AlreadyDone { rule, .. } | Self::SuspectedDuplicate { rule } = self {
             body["rule"] = (**rule).into();
+        }
+        if let Self::OverQuota(over) = self {
+            body["limit"] = over.limit.name().into();
         }
         body
     }
@@ -266,6 +283,7 @@ impl Problem {
                 "Too many operations are under way. This one was not begun: retry with the same \
                  key."
             }
+            Self::OverQuota(over) => over.limit.message(),
             Self::StoreUnavailable => {
                 "The record of this key cannot be reached, so nothing more was executed. Retry \
                  with the same key."
@@ -299,6 +317,7 @@ impl Problem {
     fn retry_after(&self) -> HeaderValue {
         let least = match self {
             Self::InProgress { retry_after } => retry_after.as_secs().clamp(1, 5),
+            Self::OverQuota(over) => whole_secs(over.retry_after).max(1),
             _ => 1,
         };
         // The bits of a fresh UUID are as random as any.

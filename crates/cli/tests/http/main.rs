@@ -24,6 +24,7 @@ mod mismatch;
 mod once;
 mod outage;
 mod probed;
+mod quotas;
 mod refusals;
 mod replay;
 mod secrecy;

@@ -85,6 +85,23 @@ impl Engine {
         }
     }
 
+    /// Takes the identities of the arrival if `verdict` is a claim; `None` if a twin is under way.
+    pub(super) async fn alone(
+        &self,
+        arrival: &Arrival,
+        verdict: Verdict,
+    ) -> Result<Option<Verdict>, Error> {
+        match verdict {
+            Verdict::Execute(claim) if !arrival.identities().is_empty() => {
+                match Box::pin(self.take_all(claim, arrival)).await? {
+                    Asked::Verdict(verdict) => Ok(Some(verdict)),
+                    Asked::Running(_) => Ok(None),
+                }
+            }
+            verdict => Ok(Some(verdict)),
+        }
+    }
+
     /// Waits until the twin is no longer under way. Fails if it still is, and says whether there
     /// was no room to wait in.
     async fn wait_for_twin(

@@ -5,6 +5,7 @@ mod clock;
 mod end;
 mod faults;
 mod grant;
+mod look;
 mod memory_store;
 mod meters;
 mod mismatch;

@@ -149,6 +149,24 @@ async fn whoever_waited_for_work_that_failed_does_it() {
     claim.complete("paid").await.unwrap();
 }
 
+#[tokio::test]
+async fn whoever_does_not_want_to_wait_is_bound_by_identities_as_well() {
+    let world = World::new();
+    let arrival = async |key: &str| {
+        let (slot, fingerprint) = (world.slot(key), world.fingerprint());
+        let arrival = world.engine.prepare(&slot, &fingerprint).await.unwrap();
+        let [identity] = order("1001");
+        arrival.under(identity, world.engine.secret().await.unwrap())
+    };
+    let first = world.engine.admit_at_once(&arrival("k1").await).await;
+    let claim = first.unwrap().expect("nobody is at it").expect_claim();
+    let second = world.engine.admit_at_once(&arrival("k2").await).await;
+    assert!(second.unwrap().is_none(), "the twin is under way");
+    claim.complete("paid").await.unwrap();
+    let second = world.engine.admit_at_once(&arrival("k2").await).await;
+    assert_eq!(second.unwrap().unwrap().expect_replay(), "paid");
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_longer_than_the_rules_say() {
     let world = World::new().policy(|policy| policy.on_busy(OnBusy::Wait(2 * SECOND)));

@@ -15,7 +15,7 @@ use super::reader::Section;
 use super::written::{Written, header_name};
 use super::{
     Admin, AdminListen, Config, HostRule, KeyHeader, Limits, Log, LogFormat, Overrides, Problems,
-    Tls, TokenSource, Upstream, is_loopback, keys, parse as values, store, who,
+    Tls, TokenSource, Upstream, is_loopback, keys, parse as values, quotas, store, who,
 };
 use crate::identity;
 use crate::route::{Pattern, Route};
@@ -84,6 +84,15 @@ fn read<'s>(
     let routes = routes(source, &top, &defaults, dropped);
     check_dropped(source, &defaults, dropped);
     let fallback = defaults.hold(source, &[]);
+    let limits = limits(source, &top);
+    let kept = routes.iter().map(|route| route.terms.policy.body_max);
+    let around = quotas::Around {
+        identity: &identity.value,
+        behind_proxy: plaintext,
+        executions: limits.executions,
+        answer_max: kept.fold(fallback.terms.policy.body_max, usize::max),
+    };
+    let quotas = quotas::read(source, &top, &around);
     Some(Config {
         listen: listen.value,
         upstream: upstream?,
@@ -95,7 +104,8 @@ fn read<'s>(
         password_file: store.password_file,
         admin,
         identity: identity.value,
-        limits: limits(source, &top),
+        limits,
+        quotas,
         log: log(&top),
         problems: problems(&top),
         routes,
@@ -176,10 +186,12 @@ fn admin(
         (None, Some(file)) => TokenSource::File(file),
         (None, None) => TokenSource::Nowhere,
     };
+    let census = quotas::census(&table);
     let AdminListen::At(address) = listen.value else {
         return Admin {
             listen: None,
             token,
+            census,
         };
     };
     if !is_loopback(address.ip()) && token == TokenSource::Nowhere {
@@ -199,6 +211,7 @@ fn admin(
     Admin {
         listen: Some(address),
         token,
+        census,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use self::Part::{
     Admin, ApiKey, Defaults, Fingerprint, Header, Identity, Jwt, KeyFrom, Limits, Log, Previous,
-    Problems, Route, Store, Tls, Top, Upstream,
+    Problems, Quotas, Route, Store, Tls, Top, Upstream,
 };
 
 mod list;
@@ -23,6 +23,7 @@ pub(crate) enum Part {
     Header,
     ApiKey,
     Limits,
+    Quotas,
     Log,
     Problems,
     Defaults,
@@ -86,7 +87,7 @@ pub(crate) fn is_later(part: Part, name: &str) -> bool {
 
 impl Part {
     /// All tables, in the order of the manual.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Top,
         Upstream,
         Tls,
@@ -97,6 +98,7 @@ impl Part {
         Header,
         ApiKey,
         Limits,
+        Quotas,
         Log,
         Problems,
         Defaults,
@@ -120,6 +122,7 @@ impl Part {
             Header => "[identity] header",
             ApiKey => "[identity] api_key",
             Limits => "[limits]",
+            Quotas => "[quotas]",
             Log => "[log]",
             Problems => "[problems]",
             Defaults => "[defaults]",
@@ -141,7 +144,7 @@ impl Part {
             }
             Tls => "A certificate, so that callers can reach the gateway over TLS.",
             Store => "Where records are kept.",
-            Admin => "The listener for operators: health and metrics.",
+            Admin => "The listener for operators: health and metrics, and how records are counted.",
             Identity => {
                 "Who the caller is: a part of every scope, so that no caller sees another's \
                  answers. Without this table callers are told apart by `Authorization`, else \
@@ -153,6 +156,15 @@ impl Part {
             Header => "For `from = \"header\"`: a header that a trusted proxy sets.",
             ApiKey => "For `from = \"api-key\"`: keys that this gateway knows the digests of.",
             Limits => "What callers may take from the gateway.",
+            Quotas => {
+                "What one caller may take. Only new claims are limited: replays and waits never \
+                 are. A request over a quota gets 429 `too-many-claims`, which names the quota, \
+                 and nothing is written. Without `[identity]`, and with `from = \"none\"`, a \
+                 caller is whoever sends from one address (IPv6: one /64), so that inventing \
+                 credentials gains nothing. Each process counts for itself: with several, a \
+                 caller may take as much from each; only `unknown` and `stored` are those of the \
+                 store that they share."
+            }
             Log => "What is written to stderr.",
             Problems => "What the gateway's own refusals look like.",
             Defaults => {

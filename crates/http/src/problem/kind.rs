@@ -56,7 +56,9 @@ impl Kind {
             Problem::BodyTooLarge { .. } => {
                 new("body-too-large", S::PAYLOAD_TOO_LARGE, FINAL, REQUEST)
             }
-            Problem::TooManyClaims => new("too-many-claims", S::TOO_MANY_REQUESTS, RETRY, KEY),
+            Problem::TooManyClaims | Problem::OverQuota(_) => {
+                new("too-many-claims", S::TOO_MANY_REQUESTS, RETRY, KEY)
+            }
             Problem::StoreUnavailable => {
                 new("store-unavailable", S::SERVICE_UNAVAILABLE, RETRY, US)
             }

@@ -34,6 +34,7 @@ fn all() -> Vec<Problem> {
         Problem::InvalidRequest("Two lengths.".into()),
         Problem::TargetTooLong,
         Problem::MissingFields("The request has no /order_id.".into()),
+        Problem::OverQuota(Box::new(Over::running())),
     ]
 }
 

@@ -280,9 +280,8 @@ async fn where_duplicates_are_accepted_they_are_sent_to_the_operation() {
 
 #[tokio::test]
 async fn nothing_new_is_begun_while_too_much_is_under_way() {
-    let (shop, gate) = Shop::gated();
-    let permits = std::sync::Arc::new(tokio::sync::Semaphore::new(1));
-    let shop = shop.executions(permits);
+    let (mut shop, gate) = Shop::gated();
+    shop.executions = Some(std::sync::Arc::new(tokio::sync::Semaphore::new(1)));
     let first = shop.start_running("k1").await;
     let second = shop.send(pay("k2")).await;
     second.expect_problem("too-many-claims");

@@ -17,6 +17,7 @@ mod leaving;
 mod mismatch;
 mod pass;
 mod problems;
+mod quotas;
 mod replay;
 mod scope;
 mod store;

@@ -17,6 +17,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use onceward::testing::World;
 use onceward::{BoxError, Key, Record, Scope, Slot, State};
+use onceward_http::quota::Quotas;
 use onceward_http::{
     AnswerBody, Boxed, Handled, Idempotent, IdempotentLayer, Probe, RequestBody, Terms,
 };
@@ -41,7 +42,8 @@ pub(crate) struct Shop {
     pub(crate) world: World,
     terms: Terms,
     probe: Option<Arc<dyn Probe>>,
-    executions: Option<Arc<Semaphore>>,
+    pub(crate) executions: Option<Arc<Semaphore>>,
+    pub(crate) quotas: Option<Arc<Quotas>>,
     handler: Handler,
 }
 
@@ -177,6 +179,7 @@ impl Shop {
             terms: Terms::default(),
             probe: None,
             executions: None,
+            quotas: None,
             handler: Handler {
                 runs: Arc::default(),
                 work: Arc::new(move |run| Box::pin(work(run))),
@@ -250,11 +253,6 @@ impl Shop {
         self
     }
 
-    pub(crate) fn executions(mut self, permits: Arc<Semaphore>) -> Self {
-        self.executions = Some(permits);
-        self
-    }
-
     pub(crate) fn service(&self) -> Idempotent<Handler, CallerOf> {
         self.layer().layer(self.handler.clone())
     }
@@ -268,14 +266,16 @@ impl Shop {
     }
 
     fn layer(&self) -> IdempotentLayer<CallerOf> {
-        let layer = IdempotentLayer::new(self.world.engine.clone(), caller_of as CallerOf);
-        let layer = layer.terms(self.terms.clone());
-        let layer = match &self.probe {
-            Some(probe) => layer.probe(probe.clone()),
-            None => layer,
-        };
-        match &self.executions {
-            Some(permits) => layer.executions(permits.clone()),
+        let mut layer = IdempotentLayer::new(self.world.engine.clone(), caller_of as CallerOf)
+            .terms(self.terms.clone());
+        if let Some(probe) = &self.probe {
+            layer = layer.probe(probe.clone());
+        }
+        if let Some(permits) = &self.executions {
+            layer = layer.executions(permits.clone());
+        }
+        match &self.quotas {
+            Some(quotas) => layer.quotas(quotas.clone()),
             None => layer,
         }
     }

@@ -3,7 +3,7 @@
 use super::Field;
 use super::Part::{
     self, Admin, ApiKey, Defaults, Fingerprint, Header, Identity, Jwt, KeyFrom, Limits, Log,
-    Previous, Probe, Problems, Route, Store, Tls, Top, Upstream,
+    Previous, Probe, Problems, Quotas, Route, Store, Tls, Top, Upstream,
 };
 
 const fn field(
@@ -47,6 +47,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Who the caller is; see [identity]."),
     field(Top, "limits", "table", "see [limits]", "{ connections = 10000 }",
         "What callers may take; see [limits]."),
+    field(Top, "quotas", "table", "none", "{ claims_per_second = 100 }",
+        "What one caller may take; see [quotas]."),
     field(Top, "log", "table", "see [log]", r#"{ format = "text" }"#,
         "What is logged; see [log]."),
     field(Top, "problems", "table", "see [problems]", r#"{ type = "urn:onceward:problem:" }"#,
@@ -81,6 +83,10 @@ pub(super) const FIELDS: &[Field] = &[
         "Where operators are listened for. Off loopback a token has to be set; health and metrics are answered without it, so keep the port inside."),
     field(Admin, "token_file", "path", "none", r#""/run/secrets/onceward-admin""#,
         "A file with a token of 16 printable characters or more. `ONCEWARD_ADMIN_TOKEN` in the environment counts before it. A listener off loopback does not start without a token; nothing else asks for it yet, as health and metrics are answered to everybody who can reach the port."),
+    field(Admin, "census", "duration", "off; 10m if a quota needs it", r#""10m""#,
+        "Counts all records and their bytes by state, again this long after the last count has ended, for the metrics `onceward_records` and `onceward_record_bytes` and for the quotas `unknown` and `stored`. It reads the whole store, answers included: leave it out where nothing needs it. At least 1s."),
+    field(Admin, "census_share", "percentage", "5%", r#""5%""#,
+        "How much of the time a count may be reading: after each page it pauses accordingly. More gives newer numbers and costs the store more; up to 50%."),
 
     field(Identity, "from", "\"jwt\", \"header\", \"api-key\" or \"none\"", "needed", r#""jwt""#,
         "How the caller is known. `none` is one caller for all: only where everybody may see every answer."),
@@ -136,6 +142,19 @@ pub(super) const FIELDS: &[Field] = &[
         "Requests at a time on one HTTP/2 connection."),
     field(Limits, "executions", "number", "10000", "10000",
         "Executions at a time. A request that would be one more gets 429 `too-many-claims`, and nothing is executed; replays and waits are not limited by it. Each takes the memory of its request and its answer while it is under way."),
+
+    field(Quotas, "claims_per_second", "number", "none", "100",
+        "New claims within any second. All of them may come at once."),
+    field(Quotas, "claims_per_day", "number", "none", "100000",
+        "New claims within any 24 hours, as far back as this process runs."),
+    field(Quotas, "running", "number", "none", "64",
+        "Executions at a time; no more than `executions` in `[limits]`, which all callers share."),
+    field(Quotas, "unknown", "number", "none", "100",
+        "Records whose outcome nobody knows. Retries that settle them by themselves (`keyed`, `probed`) pass. What an operator settles counts until the next count; see `census` in `[admin]`."),
+    field(Quotas, "stored", "size", "none", r#""1GiB""#,
+        "Bytes of all its records, about. What has expired counts until the next count; see `census` in `[admin]`. Work that is begun is always stored, so it can be passed by what is under way."),
+    field(Quotas, "mismatches_per_minute", "number", "none", "60",
+        "Requests within any minute whose key was used for another payload. Over it they get the same 429 as new claims, which are refused as well until the minute is over, so that probing tells nothing."),
 
     field(Log, "format", "\"text\" or \"json\"", "text", r#""text""#,
         "For people or for machines."),
