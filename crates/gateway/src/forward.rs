@@ -87,12 +87,16 @@ impl Forwarding {
                 headers.remove(name);
             }
         }
-        let from = by_address(peer.addr.ip());
         // Every proxy on the way may have added a line of its own.
-        let lines = headers.get_all(&X_FORWARDED_FOR).iter();
-        let mut list: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
-        list.push(&from);
-        if let Ok(list) = HeaderValue::from_str(&list.join(", ")) {
+        let mut list = String::new();
+        for line in headers.get_all(&X_FORWARDED_FOR) {
+            if let Ok(line) = line.to_str() {
+                list.push_str(line);
+                list.push_str(", ");
+            }
+        }
+        list.push_str(&by_address(peer.addr.ip()));
+        if let Ok(list) = HeaderValue::try_from(list) {
             headers.insert(X_FORWARDED_FOR, list);
         }
         if !headers.contains_key(&X_FORWARDED_PROTO) {

@@ -203,7 +203,7 @@ impl Caller {
     fn named(by: &str, name: &str) -> Option<Self> {
         let fits = (1..=Self::NAME_MAX).contains(&name.len());
         let plain = !name.contains(char::is_control);
-        (fits && plain).then(|| Self(format!("{by}:{name}").into()))
+        (fits && plain).then(|| Self([by, ":", name].concat().into()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -133,9 +133,12 @@ impl Execution {
         let body = RequestBody::whole(received.data, received.trailers);
         let request = Request::from_parts(parts, body);
         let within = terms.within.filter(|_| !X::KEEPS_TIME);
-        let work = limited(within, produce(terms, about, execute, request));
-        let work = AssertUnwindSafe(work);
-        match work.catch_unwind().await {
+        let came = {
+            let work = pin!(produce(terms, about, execute, request));
+            let work = AssertUnwindSafe(limited(within, work));
+            work.catch_unwind().await
+        };
+        match came {
             Ok(Some(came)) => holder.end::<B, X>(came).await,
             Ok(None) => holder.abandon(Reason::new("no answer in time")).await,
             Err(_) => holder.abandon(Reason::PANICKED).await,
@@ -145,10 +148,13 @@ impl Execution {
 
 /// Waits for `work`, `limit` at the most.
 ///
-/// The timer is made when there is something to wait for. It is boxed, because it is aligned to
-/// cache lines, and so would be every future around it.
-async fn limited<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
+/// Whoever calls pins the work: taken by value it would stand twice in this future, and be moved
+/// with all the futures around it. The timer is made when there is something to wait for. It is
+/// boxed, because it is aligned to cache lines, and so would be every future around it.
+async fn limited<T>(
+    limit: Option<Duration>,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
     let mut timer = None;
     poll_fn(|cx| match (work.as_mut().poll(cx), limit) {
         (Poll::Ready(done), _) => Poll::Ready(Some(done)),
@@ -188,7 +194,7 @@ async fn produce<B, X: Execute<B>>(
     if (streams && !is_over_with_its_head(&head, &body)) || large {
         return Came::Flowing(head, Pieces::default(), body);
     }
-    let collected = limited(terms.within, collect(head, body, limit)).await;
+    let collected = limited(terms.within, pin!(collect(head, body, limit))).await;
     collected.unwrap_or_else(|| Came::Cut("the answer did not end in time".into()))
 }
 

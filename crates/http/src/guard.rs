@@ -358,7 +358,7 @@ impl Inner {
         let scope = match &terms.operation {
             Some(name) => Scope::parse(&asked.caller, name),
             None => {
-                let operation = format!("{} {}", parts.method, parts.uri.path());
+                let operation = [parts.method.as_str(), " ", parts.uri.path()].concat();
                 Scope::parse(&asked.caller, &operation)
             }
         };

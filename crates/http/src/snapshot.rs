@@ -18,6 +18,9 @@ use crate::headers::{is_hop_by_hop, is_ours, nominated};
 /// The version of the layout that is written, and the only one there has been.
 const VERSION: u8 = 1;
 
+/// How many fields a replay adds as a rule: that it is one, and until when it is kept.
+const ADDED: usize = 2;
+
 /// The fewest bytes of a line: both lengths and a name of one byte.
 const LINE_LEN_MIN: usize = 2 + 1 + 4;
 
@@ -197,7 +200,7 @@ impl<'a> Reader<'a> {
             return Err(Unreadable::Cut);
         }
         let mut map =
-            HeaderMap::try_with_capacity(count).map_err(|_| invalid("number of fields"))?;
+            HeaderMap::try_with_capacity(count + ADDED).map_err(|_| invalid("number of fields"))?;
         for _ in 0..count {
             let len = u16::from_le_bytes(self.array()?);
             let name = HeaderName::from_bytes(self.take(len.into())?)
