@@ -192,12 +192,26 @@ impl Claim {
         self.holding.plan(End::Complete {
             outcome: outcome.keeping_for(policy.keep_body),
             retention: self.retention,
+            copied: false,
         });
-        async move {
-            match self.holding.finish_soon().await? {
-                Ended::Kept(kept) => Ok(kept),
-                Ended::Settled => unreachable!("a completion ends with what is kept, or is lost"),
-            }
+        async move { self.kept().await }
+    }
+
+    /// Records the outcome of a twin, without having executed anything.
+    pub(crate) async fn copy(self, outcome: Outcome) -> Result<Kept, EndError> {
+        let policy = self.holding.arrival.policy();
+        self.holding.plan(End::Complete {
+            outcome: outcome.keeping_for(policy.keep_body),
+            retention: self.retention,
+            copied: true,
+        });
+        self.kept().await
+    }
+
+    async fn kept(self) -> Result<Kept, EndError> {
+        match self.holding.finish_soon().await? {
+            Ended::Kept(kept) => Ok(kept),
+            Ended::Settled => unreachable!("a completion ends with what is kept, or is lost"),
         }
     }
 

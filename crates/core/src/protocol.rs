@@ -37,7 +37,8 @@ struct Asking {
     on_busy: Option<OnBusy>,
     rules: Rules,
     /// What else names the work, in the order of their slots: whoever takes several takes them in
-    /// the same order, so that nobody waits for each other.
+    /// the same order, so that nobody waits for each other. Suspicions come last, so that nobody
+    /// is suspected for work that was not even begun.
     identities: Vec<Identity>,
 }
 
@@ -192,7 +193,7 @@ impl Arrival {
         let asking = Arc::make_mut(&mut self.0);
         let at = asking
             .identities
-            .binary_search_by_key(&identity.id(), Identity::id);
+            .binary_search_by_key(&identity.place_in_line(), Identity::place_in_line);
         // The same one twice is one.
         if let Err(at) = at {
             asking.identities.insert(at, identity);

@@ -30,7 +30,8 @@ pub struct Record {
     pub generation: Fence,
     /// The fence of the last write.
     pub fence: Fence,
-    /// Which attempt this is, from 1.
+    /// Which attempt this is, from 1; 0 if none was made, because the answer is that of work with
+    /// the same business identity in another slot.
     pub attempt: u32,
     /// How long the record is kept once the work has ended.
     pub retention: Duration,

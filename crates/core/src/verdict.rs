@@ -52,6 +52,9 @@ pub struct Replay {
     pub completed: Timestamp,
     /// When the outcome is forgotten, by the store's clock.
     pub expires: Timestamp,
+    /// Whether it is the answer of work with the same business identity under another key, which
+    /// was just now written down under this one.
+    pub copied: bool,
 }
 
 /// Somebody else holds the claim.
@@ -94,6 +97,7 @@ impl Verdict {
                 outcome,
                 completed,
                 expires,
+                copied: false,
             }),
             Step::Mismatch => Self::Mismatch,
             Step::Busy { until } => Self::Busy(Busy {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use metrics::gauge;
 use onceward::clock::Clock;
 use onceward::record::StateName;
-use onceward::store::{Filter, Reply};
+use onceward::store::{self, Filter, Reply};
 use onceward::{Engine, Error, Found, Outcome, Record};
 use onceward_http::quota::{Holdings, Quotas, weight};
 
@@ -40,11 +40,12 @@ struct Count {
 }
 
 /// Every state, with what it is called in metrics.
-const STATES: [(StateName, &str); 4] = [
+const STATES: [(StateName, &str); 5] = [
     (StateName::Claimed, "claimed"),
     (StateName::Completed, "completed"),
     (StateName::Unknown, "unknown"),
     (StateName::Open, "open"),
+    (StateName::Reserved, "reserved"),
 ];
 
 /// How many records are read at a time: a page of the largest answers is 64 MiB.
@@ -72,8 +73,15 @@ impl Census {
         let (mut count, mut after) = (Count::default(), None);
         loop {
             let began = self.clock.stopwatch();
-            let page = self.engine.list(&Filter::default(), after, PAGE).await?;
-            let Reply { value: page, now } = page;
+            let page = self.engine.list(&Filter::default(), after, PAGE).await;
+            let Reply { value: page, now } = match page {
+                // One that cannot be read is nobody's, and no reason not to count the others.
+                Err(Error::Store(store::Error::Unreadable { slot, .. })) => {
+                    after = Some(slot);
+                    continue;
+                }
+                page => page?,
+            };
             for (slot, record) in page.records {
                 count.add(&Found { slot, record, now });
             }
@@ -120,7 +128,7 @@ impl Count {
         let outcome = record.outcome().map_or(0, Outcome::kept_len);
         let bytes = weight(&record.scope, outcome);
         let name = record.state.name();
-        if let Some(at) = STATES.iter().position(|(state, _)| *state == name) {
+        if let Some(at) = STATES.iter().position(|(state, _)| state.covers(name)) {
             let (records, all) = &mut self.states[at];
             *records += 1;
             *all += bytes;

@@ -71,7 +71,7 @@ impl Inner {
         payer: &Subject,
         arrival: &Arrival,
     ) -> Result<Admission, Error> {
-        let ticket = match quotas.take(payer, arrival, false) {
+        let mut ticket = match quotas.take(payer, arrival, false) {
             Ok(ticket) => ticket,
             Err(over) => match self.engine.look(arrival).await? {
                 Sight::Verdict(verdict) => return Ok(Admission::Verdict(verdict)),
@@ -83,11 +83,22 @@ impl Inner {
                         Err(over) => return Ok(Admission::Over(over)),
                     }
                 }
-                Sight::New | Sight::Resumed => return Ok(Admission::Over(over)),
+                Sight::Resumed => return Ok(Admission::Over(over)),
+                // What replays had taken for a moment may be there again.
+                Sight::New => match quotas.take(payer, arrival, false) {
+                    Ok(ticket) => ticket,
+                    Err(over) => return Ok(Admission::Over(over)),
+                },
             },
         };
         match self.engine.admit_at_once(arrival).await? {
             Some(Verdict::Execute(claim)) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
+            // Nothing was executed, but a record was written as for any new claim.
+            Some(Verdict::Replay(replay)) if replay.copied => {
+                ticket.use_up();
+                ticket.stored(replay.outcome.kept_len(), false);
+                Ok(Admission::Verdict(Verdict::Replay(replay)))
+            }
             Some(verdict) => Ok(Admission::Verdict(verdict)),
             None => {
                 // Whoever waits takes nothing meanwhile.

@@ -152,6 +152,7 @@ mod tests {
             outcome: snapshot::outcome(status, &HeaderMap::new(), ""),
             completed: Timestamp::ZERO,
             expires: Timestamp::NEVER,
+            copied: false,
         };
         let again = replay::<Full<Bytes>>(&stored, Profile::Ietf, SlotId::RESERVED);
         assert!(matches!(again, Err(Problem::AnswerNotKept { status: it, .. }) if it == status));

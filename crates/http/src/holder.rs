@@ -265,6 +265,7 @@ impl Holder {
                     outcome,
                     completed: kept.expires,
                     expires: kept.expires,
+                    copied: false,
                 };
                 guard.answer(Verdict::Replay(replay), media, slot)
             }

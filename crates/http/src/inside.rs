@@ -35,6 +35,7 @@ pub fn replayed(outcome: Outcome) -> Option<Response<()>> {
         outcome,
         completed: Timestamp::ZERO,
         expires: Timestamp::NEVER,
+        copied: false,
     };
     let response = answer::replay::<Full<Bytes>>(&replay, Profile::Ietf, SlotId::RESERVED).ok()?;
     Some(response.map(drop))

@@ -66,6 +66,7 @@ async fn look<B>(
                     .unwrap_or_else(|| outcome.clone()),
                 completed: record.written,
                 expires: record.expires(),
+                copied: false,
             };
             answer::replay(&replay, Profile::Ietf, slot)
         }

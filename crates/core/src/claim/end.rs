@@ -21,6 +21,8 @@ pub(crate) enum End {
     Complete {
         outcome: Outcome,
         retention: Duration,
+        /// The answer is that of a twin: nothing was executed here.
+        copied: bool,
     },
     Release,
     Abandon(Reason),
@@ -128,9 +130,14 @@ impl Holding {
     ) -> Result<Result<Ended, EndError>, store::Error> {
         let meters = self.arrival.meters();
         match end {
-            End::Complete { outcome, retention } => {
+            End::Complete {
+                outcome,
+                retention,
+                copied,
+            } => {
                 let wrote = self.write(own, |own, fence| {
-                    Some(own.completed(outcome.clone(), *retention, fence))
+                    let done = own.completed(outcome.clone(), *retention, fence);
+                    Some(if *copied { done.copied() } else { done })
                 });
                 Ok(match wrote.await? {
                     Wrote::Done(at) => Ok(self.kept(outcome, at + *retention)),

@@ -4,6 +4,8 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
+
 use super::{Engine, Error, Shared};
 use crate::store::{Swap, Swept};
 use crate::sync::{JoinHandle, time};
@@ -73,20 +75,33 @@ impl Shared {
         let horizon = Timestamp::NEVER;
         let swept = reach.ask(reach.store.sweep(horizon, limit)).await?.value;
         reach.meters.swept.increment(swept.removed as u64);
-        for (id, due) in &swept.lapsed {
-            // What moved meanwhile is somebody else's business.
-            match &due.state {
-                State::Claimed(_) => {
-                    if self.mark_lapsed(*id, due).await?.is_none() {
-                        reach.meters.lapsed.increment(1);
-                    }
-                }
-                State::Reserved(reservation) => self.review(*id, due, reservation).await?,
-                State::Completed(_) => self.shed(*id, due).await?,
-                State::Unknown(_) | State::Open => {}
+        let chores = stream::iter(swept.lapsed.clone());
+        let dealt = chores.for_each_concurrent(Self::AT_ONCE, |(id, due)| async move {
+            if let Err(error) = self.tend(id, &due).await {
+                // It comes up again, and must not keep the others from being dealt with.
+                tracing::warn!(slot = ?id, %error, "what is due stays as it is");
             }
-        }
+        });
+        dealt.await;
         Ok(swept)
+    }
+
+    /// How much is dealt with at a time: stores gather what is asked at once.
+    const AT_ONCE: usize = 64;
+
+    /// Deals with a record that is due. What moved meanwhile is somebody else's business.
+    async fn tend(&self, id: SlotId, due: &Record) -> Result<(), Error> {
+        match &due.state {
+            State::Claimed(_) => {
+                if self.mark_lapsed(id, due).await?.is_none() {
+                    self.reach.meters.lapsed.increment(1);
+                }
+                Ok(())
+            }
+            State::Reserved(reservation) => self.review(id, due, reservation).await,
+            State::Completed(_) => self.shed(id, due).await,
+            State::Unknown(_) | State::Open => Ok(()),
+        }
     }
 
     /// Removes a body that is not kept any longer.

@@ -60,8 +60,9 @@ impl Engine {
     pub(super) async fn ask_alone(&self, arrival: &Arrival) -> Result<Verdict, Error> {
         let reach = &self.shared.reach;
         let started = reach.own_time();
+        let mut asking = arrival.clone();
         loop {
-            let claim = match self.ask(arrival).await? {
+            let claim = match self.ask(&asking).await? {
                 Verdict::Execute(claim) => claim,
                 verdict => return Ok(verdict),
             };
@@ -82,6 +83,8 @@ impl Engine {
                     crowded,
                 }));
             }
+            let waited = reach.own_time().saturating_sub(started);
+            asking = asking.on_busy(OnBusy::Wait(limit.saturating_sub(waited)));
         }
     }
 
@@ -366,9 +369,10 @@ impl Taking {
     /// Ends the claim with the answer of a twin. That one is stored, so it may be told whether or
     /// not the store has it a second time by now.
     async fn complete(self, replay: Replay) -> Verdict {
-        match self.into_claim().complete(replay.outcome.clone()).await {
+        match self.into_claim().copy(replay.outcome.clone()).await {
             Ok(kept) => Verdict::Replay(Replay {
                 expires: kept.expires,
+                copied: true,
                 ..replay
             }),
             Err(EndError::Lost { verdict }) => *verdict,

@@ -88,6 +88,8 @@ pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp
         return Standing::Void;
     }
     match &work.state {
+        // The answer of a twin, which did its own work and not this.
+        State::Completed(_) if work.attempt == 0 => Standing::Void,
         State::Claimed(_) if now < work.due() => Standing::Running { until: work.due() },
         State::Claimed(_) => Standing::Unsettled {
             lapsed: true,
@@ -102,6 +104,7 @@ pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp
             outcome: work.outcome_at(now).unwrap_or_else(|| outcome.clone()),
             completed: work.written,
             expires: work.expires(),
+            copied: false,
         }),
         State::Completed(_) | State::Open | State::Reserved(_) => Standing::Void,
     }
@@ -164,6 +167,11 @@ impl Identity {
 
     pub(crate) fn id(&self) -> SlotId {
         self.place().0
+    }
+
+    /// What identities are sorted by.
+    pub(super) fn place_in_line(&self) -> (bool, SlotId) {
+        (matches!(self.kind, Kind::Suspect(..)), self.id())
     }
 
     pub(crate) fn scope(&self) -> &Scope {

@@ -115,6 +115,11 @@ impl Record {
         }
     }
 
+    /// The same, with the answer of a twin: no attempt was made here.
+    pub(crate) fn copied(self) -> Self {
+        Self { attempt: 0, ..self }
+    }
+
     /// The body of the outcome is not kept any longer. The rest is, until it would have been.
     pub(crate) fn shed(&self, now: Timestamp, fence: Fence) -> Option<Self> {
         let outcome = self.outcome()?.clone().shed();
@@ -204,11 +209,22 @@ impl Record {
         record.noted(note)
     }
 
-    /// An operator changed how long it is kept, counted from this write.
+    /// An operator changed how long it is kept, counted from this write at about `note.at`. A body
+    /// that goes before the rest goes when it would have.
     pub(crate) fn extended(&self, keep: Duration, note: Note, fence: Fence) -> Self {
+        let state = match &self.state {
+            State::Completed(outcome) if outcome.keeps_body_for().is_some() => {
+                let left = self.due().since(note.at);
+                State::Completed(match left.is_zero() {
+                    true => outcome.clone().shed(),
+                    false => outcome.clone().keeping_for(Some(left)),
+                })
+            }
+            state => state.clone(),
+        };
         Self {
             retention: keep,
-            ..self.then(self.state.clone(), fence)
+            ..self.then(state, fence)
         }
         .noted(note)
     }

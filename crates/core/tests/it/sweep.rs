@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onceward::record::StateName;
 use onceward::testing::{Call, ExpectVerdict, Fault, World};
-use onceward::{Effect, OnBusy, Pace, Reason, State, Verdict};
+use onceward::{By, Effect, OnBusy, Pace, Reason, State, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -233,6 +233,31 @@ async fn a_body_goes_when_its_time_is_over_and_nothing_is_executed_again() {
     world.clock.advance(23 * hour);
     assert_eq!(world.engine.sweep(100).await.unwrap().removed, 1);
     drop(world.begin("k1").await.expect_claim());
+}
+
+#[tokio::test]
+async fn an_extended_record_does_not_keep_its_body_for_longer() {
+    let world = shedding();
+    let (hour, by) = (
+        Duration::from_secs(3600),
+        By {
+            who: "ops".into(),
+            why: "under dispute".into(),
+        },
+    );
+    for (key, age) in [("in time", hour / 2), ("late", hour + SECOND)] {
+        world.complete(key, "paid").await;
+        let body_until = world.record(key).await.unwrap().due();
+        world.clock.advance(age);
+        let slot = world.id(key).await;
+        world.engine.extend(slot, 48 * hour, &by).await.unwrap();
+        let record = world.record(key).await.unwrap();
+        let kept = record.outcome_at(body_until).unwrap().body().is_some();
+        assert!(!kept, "{key}");
+        let before = body_until.before(Duration::from_micros(1));
+        let kept = record.outcome_at(before).unwrap().body().is_some();
+        assert_eq!(kept, key == "in time", "{key}");
+    }
 }
 
 #[tokio::test]

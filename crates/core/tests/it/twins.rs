@@ -116,6 +116,27 @@ async fn a_key_that_stands_for_other_work_by_now_does_not_count() {
     pays(&world, "k2", &order("1001")).await;
 }
 
+#[tokio::test]
+async fn an_answer_taken_over_from_a_twin_closes_no_other_identity() {
+    // Whichever of the two slots comes first.
+    for n in 0..16 {
+        let world = World::new();
+        let order = |number: &str| Identity::unique("order", format!("{number} {n}"), Then::Return);
+        let reference =
+            |name: &str| Identity::unique("reference", format!("{name} {n}"), Then::Return);
+        let claim = world.begin_as("k1", &[order("1"), reference("a")]).await;
+        claim.expect_claim().complete("paid 1").await.unwrap();
+        let verdict = world.begin_as("k2", &[order("2"), reference("a")]).await;
+        assert_eq!(verdict.expect_replay(), "paid 1");
+        // The second order itself was never paid.
+        let claim = world.begin_as("k3", &[order("2"), reference("b")]).await;
+        claim.expect_claim().complete("paid 2").await.unwrap();
+        let verdict = world.begin_as("k4", &[order("2")]).await;
+        assert_eq!(verdict.expect_replay(), "paid 2");
+        assert_eq!(world.begin("k2").await.expect_replay(), "paid 1");
+    }
+}
+
 // --- while nobody knows yet -----------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]

@@ -32,8 +32,8 @@ struct Books {
     before: HashMap<Subject, Holdings>,
     /// What was added since.
     since: HashMap<Subject, Holdings>,
-    /// Who pays for callers that do not pay themselves.
-    payers: HashMap<Arc<str>, Subject>,
+    /// Who pays for callers that do not pay themselves; nobody, where there are several who might.
+    payers: HashMap<Arc<str>, Option<Subject>>,
 }
 
 /// How many callers are known by who pays for them.
@@ -65,10 +65,16 @@ impl Ledger {
     /// Adds what `payer` has more, or less, for this tenant.
     pub(super) fn add(&self, payer: &Subject, tenant: &str, more: Holdings) {
         let mut books = self.0.lock();
-        if let Subject::Peer(_) = payer
-            && books.payers.len() < PAYERS_MAX
-        {
-            books.payers.insert(tenant.into(), payer.clone());
+        if let Subject::Peer(_) = payer {
+            let room = books.payers.len() < PAYERS_MAX;
+            match books.payers.get_mut(tenant) {
+                Some(known) if known.as_ref() == Some(payer) => {}
+                Some(known) => *known = None,
+                None if room => {
+                    books.payers.insert(tenant.into(), Some(payer.clone()));
+                }
+                None => {}
+            }
         }
         books.since.entry(payer.clone()).or_default().add(more);
     }
@@ -90,8 +96,11 @@ impl Ledger {
             .payers
             .retain(|tenant, _| tenants.contains_key(tenant));
         for (tenant, held) in tenants {
-            let payer = books.payers.get(&tenant).cloned();
-            let payer = payer.unwrap_or(Subject::Caller(tenant));
+            let payer = match books.payers.get(&tenant) {
+                Some(None) => continue,
+                Some(Some(peer)) => peer.clone(),
+                None => Subject::Caller(tenant),
+            };
             counted
                 .entry(payer)
                 .or_insert_with(Holdings::default)
@@ -153,5 +162,19 @@ mod tests {
         ledger.end(HashMap::from(counted));
         assert_eq!(ledger.of(&peer), unknown(2));
         assert_eq!(ledger.of(&caller("three")), unknown(1));
+    }
+
+    #[test]
+    fn nobody_pays_for_what_several_peers_wrote_as_one_caller() {
+        let ledger = Ledger::default();
+        let peers = [1, 2].map(|last| Subject::peer([10, 0, 0, last].into()));
+        for peer in &peers {
+            ledger.add(peer, "all", unknown(1));
+        }
+        ledger.begin();
+        ledger.end(HashMap::from([("all".into(), unknown(50))]));
+        for peer in &peers {
+            assert_eq!(ledger.of(peer), unknown(0));
+        }
     }
 }

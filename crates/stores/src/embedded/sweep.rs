@@ -123,12 +123,13 @@ impl Sweep {
         Ok(())
     }
 
-    /// Reports what is due and a matter for the protocol, which writes over it. The cursor stops
-    /// at the first that is not dealt with yet.
+    /// Reports what is due and a matter for the protocol, which writes over it. Takes half of the
+    /// room at the most, so that what has expired goes as well. The cursor stops at the first that
+    /// has to be looked at again.
     fn report_chores(
         &mut self,
         base: &Base,
-        batch: &Batch,
+        batch: &mut Batch,
         cursor: &mut Cursor,
         horizon: Timestamp,
     ) -> Result<(), Error> {
@@ -136,40 +137,35 @@ impl Sweep {
         if cursor.0 >= end {
             return Ok(());
         }
-        let mut done = true;
+        let (mut room, mut first) = (self.room.div_ceil(2), None);
         for entry in base.db.snapshot().range(&base.index, cursor.0..end) {
-            if self.room == 0 {
-                self.found.more = true;
-                return Ok(());
-            }
             let key = entry.key().map_err(unavailable)?;
+            let Ok(key) = IndexKey::try_from(&*key) else {
+                continue;
+            };
             let Some((_, slot)) = read_index_key(&key) else {
                 continue;
             };
-            if done && let Ok(key) = IndexKey::try_from(&*key) {
-                *cursor = Cursor(key);
-            }
-            done = false;
-            if batch.touches(slot) {
+            if room == 0 || batch.touches(slot) {
+                first.get_or_insert(key);
+                if room == 0 {
+                    self.found.more = true;
+                    break;
+                }
                 continue;
             }
             match base.get(slot) {
-                Ok(Some(value))
-                    if value
-                        .index_key(slot)
-                        .as_ref()
-                        .is_some_and(|it| it[..] == *key) =>
-                {
+                Ok(Some(value)) if value.index_key(slot) == Some(key) => {
+                    first.get_or_insert(key);
+                    room -= 1;
                     self.room -= 1;
                     self.found.lapsed.push((slot, value));
                 }
-                Ok(_) => {}
+                Ok(_) => batch.drop_stale(key),
                 Err(error) => pass_over(error)?,
             }
         }
-        if done {
-            *cursor = Cursor(end);
-        }
+        *cursor = Cursor(first.unwrap_or(end));
         Ok(())
     }
 

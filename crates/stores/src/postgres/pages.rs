@@ -92,11 +92,16 @@ pub(super) async fn sweep(
     let removed = usize::try_from(removed.unwrap_or(0)).unwrap_or(0);
     let room = limit.saturating_sub(removed);
     let more = removed >= limit.max(1) || lapsed.len() > room || lapsed.len() >= limit.max(1);
-    let lapsed = lapsed
-        .iter()
-        .take(room)
-        .map(record)
-        .collect::<Result<Vec<_>, _>>()?;
+    let lapsed = lapsed.iter().take(room).map(record);
+    // One that cannot be read stays, and is no reason to leave the others.
+    let lapsed = lapsed.filter(|read| match read {
+        Err(error @ Error::Unreadable { .. }) => {
+            tracing::error!(%error, "a record that is due cannot be read");
+            false
+        }
+        _ => true,
+    });
+    let lapsed = lapsed.collect::<Result<Vec<_>, _>>()?;
     let swept = Swept {
         removed,
         lapsed,

@@ -304,7 +304,7 @@ fn sweep(records: &str, lock: i64) -> String {
          ), chores AS MATERIALIZED (
            SELECT slot, written, record FROM {records}
            WHERE due < (SELECT at FROM horizon) AND due < {never} AND state IN (5, 6)
-           ORDER BY due LIMIT $2::bigint
+           ORDER BY due LIMIT ($2::bigint + 1) / 2
          )
          SELECT NULL::bytea AS slot, CASE WHEN mine THEN (SELECT count(*) FROM gone) END AS number,
                 NULL::bytea AS record, raw
