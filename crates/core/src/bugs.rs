@@ -136,6 +136,12 @@ bugs! {
     GenerationIgnored,
     /// An identity is free again as soon as nobody knows what became of its work.
     UnknownTwinVoid,
+    /// Work that failed counts for its identity as if it had succeeded.
+    FailedTwinCounts,
+    /// Identities are taken in the order in which callers name them.
+    IdentitiesUnsorted,
+    /// The outcome of a holder is copied to its identity, whichever record then wins.
+    OutcomeCopied,
 
     // The middleware and the gateway.
     /// The query is not part of the fingerprint.

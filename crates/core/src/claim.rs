@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::bugs::{Bug, seeded};
 use crate::clock::{GuardedClock, micros};
 use crate::engine::{Attempt, Shared};
 use crate::protocol::Arrival;
@@ -188,13 +189,20 @@ impl Claim {
     ) -> impl Future<Output = Result<Kept, EndError>> + Send {
         let policy = self.holding.arrival.policy();
         let outcome = outcome.into().keeping(policy.body_max);
+        let leaked = seeded(Bug::OutcomeCopied).then(|| outcome.clone());
         // An end counts from the call on: a future that is never polled leaves it to the keeper.
         self.holding.plan(End::Complete {
             outcome: outcome.keeping_for(policy.keep_body),
             retention: self.retention,
             copied: false,
         });
-        async move { self.kept().await }
+        async move {
+            if let Some(outcome) = leaked {
+                let holding = &self.holding;
+                holding.shared.copy(&holding.arrival, &outcome).await;
+            }
+            self.kept().await
+        }
     }
 
     /// Records the outcome of a twin, without having executed anything.

@@ -118,7 +118,7 @@ pub fn encode(record: &Record) -> Vec<u8> {
 pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
     head(bytes)?;
     let mut from = Reader::checked(bytes)?;
-    from.u8()?;
+    let version = from.u8()?;
     let name = state_name(from.u8()?)?;
     let fence = from.fence()?;
     let due_after = from.span()?;
@@ -161,6 +161,10 @@ pub fn decode(bytes: &Bytes, written: Timestamp) -> Result<Record, Error> {
         point,
         audit,
     };
+    // One record has one spelling, in the oldest version that can hold it.
+    if version != version_of(&record) {
+        return Err(Error::Invalid { field: "version" });
+    }
     // Stores go by the head: one that says something else than the rest would expire wrongly.
     match record.due_after() == due_after && record.state.name() == name {
         true => Ok(record),

@@ -191,9 +191,14 @@ impl Arrival {
     pub fn under(mut self, identity: Identity, secret: &Secret) -> Self {
         let identity = identity.filed(self.slot().scope(), secret);
         let asking = Arc::make_mut(&mut self.0);
-        let at = asking
-            .identities
-            .binary_search_by_key(&identity.place_in_line(), Identity::place_in_line);
+        let taken = &asking.identities;
+        let at = match seeded(Bug::IdentitiesUnsorted) {
+            true => Err(taken.len()),
+            false => {
+                let place = identity.place_in_line();
+                taken.binary_search_by_key(&place, Identity::place_in_line)
+            }
+        };
         // The same one twice is one.
         if let Err(at) = at {
             asking.identities.insert(at, identity);

@@ -23,6 +23,7 @@ mod faults;
 mod postgres;
 mod proxied;
 mod rules;
+mod seeds;
 mod shop;
 mod walk;
 
@@ -185,6 +186,13 @@ pub fn entries(process: Layer) -> Vec<Entry> {
             POSTGRES,
             "done though no standby has it",
         ),
+        entry(B::TornReservation, FAULTS, "charged twice"),
+        entry(B::ReservesBeforeClaim, FAULTS, "charged twice"),
+        entry(B::GenerationIgnored, SIMULATION, "which is of other work"),
+        entry(B::UnknownTwinVoid, SIMULATION, "charged twice"),
+        entry(B::FailedTwinCounts, SIMULATION, "which is of other work"),
+        entry(B::IdentitiesUnsorted, RULES, "nobody executes"),
+        entry(B::OutcomeCopied, RULES, "an answer that did not win"),
         entry(B::FingerprintIgnoresQuery, SHOP, "another query"),
         entry(B::AnonymousBucket, SHOP, "nobody in particular"),
         entry(B::TwoKeysJoined, SHOP, "two keys"),
@@ -236,6 +244,13 @@ pub const FAULTS: Layer = Layer {
     name: "faults at every step",
     trial: faults::trial,
     round: faults::round,
+};
+
+/// The simulation: many engines under one seed, with everything going wrong.
+pub const SIMULATION: Layer = Layer {
+    name: "simulation",
+    trial: seeds::trial,
+    round: seeds::round,
 };
 
 /// Random walks of several engines, under the judge.

@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use onceward::testing::ManualClock;
-use onceward::{Effect, Engine, Store};
+use onceward::{Answer, Effect, Elsewhere, Engine, Identity, RunError, Store, Then, Twin};
 
-use crate::history::{self, Judgement};
+use crate::history::{self, Judgement, Order};
 use crate::lab::Lab;
 
 mod faulty;
@@ -40,6 +40,8 @@ pub struct Scenario {
     /// The keys it uses, which a new process retries afterwards, and how those retries end when
     /// there was no fault.
     pub keys: &'static [(&'static str, End)],
+    /// The rules under which all of its keys are for one thing, and what a twin gets.
+    pub identities: &'static [(&'static str, Then)],
     run: fn(Arc<Stage>) -> Scene,
 }
 
@@ -155,6 +157,12 @@ impl Scenario {
         let ((key, end), _) = ends.find(|((_, end), got)| **got == (*end == End::Unknown))?;
         Some(format!("{key} does not end as {end:?}"))
     }
+
+    fn identities(&self) -> Vec<Identity> {
+        let named = self.identities.iter();
+        let identities = named.map(|(rule, then)| Identity::unique(*rule, "1001", *then));
+        identities.collect()
+    }
 }
 
 // === impl Enumeration ===
@@ -185,7 +193,10 @@ pub fn trial(stores: &dyn Stores, scenario: &Scenario, plan: &Plan, number: u64)
     let clock = stores.clock();
     let store = stores.store(&clock);
     let tenant = format!("tenant-{number}");
-    let lab = Lab::new(store, clock, (scenario.effect, scenario.service), &tenant);
+    let mut lab = Lab::new(store, clock, (scenario.effect, scenario.service), &tenant);
+    if let Some(lab) = Arc::get_mut(&mut lab) {
+        lab.identities = scenario.identities();
+    }
     let faults = Arc::new(Faults::new(plan));
     let threaded = stores.is_threaded();
     let failing = || Arc::new(FaultyStore::sound(&lab, 1, threaded).under(&faults));
@@ -219,7 +230,13 @@ pub fn trial(stores: &dyn Stores, scenario: &Scenario, plan: &Plan, number: u64)
         ends.all(|((_, end), got)| *got || *end == End::Unknown)
     });
     let report = history::check(&history);
+    let orders = match scenario.identities.is_empty() {
+        true => Vec::new(),
+        false => vec![Order::of_all(&history)],
+    };
+    let twins = history::check_orders(&history, &orders);
     let wrong = match (retried, &report.judgement) {
+        (_, _) if !twins.is_empty() => Some(format!("{}\n{history:#?}", twins.join("\n"))),
         (Err(wrong), _) => Some(wrong),
         (Ok(_), Judgement::Fail(_) | Judgement::Unknown(_)) => {
             Some(format!("{report}\n{history:#?}"))
@@ -276,15 +293,22 @@ async fn live(store: &FaultyStore, life: impl Future) {
 }
 
 /// Retries every key as a caller would, twice: what the first retry says, the second repeats.
-/// Returns for each key whether it has an answer.
+/// Returns for each key whether it has an answer; that the work is done under another one is one.
 async fn retry(lab: &Lab, engine: &Engine, keys: &[(&str, End)]) -> Result<Vec<bool>, String> {
     let mut answered = Vec::new();
     for (key, _) in keys {
-        let first = lab.pay(engine, key).await.map(|answer| answer.outcome);
-        let second = lab.pay(engine, key).await.map(|answer| answer.outcome);
-        let settled = |answer: &Result<_, onceward::RunError>| {
-            matches!(answer, Ok(_) | Err(onceward::RunError::Unknown(_)))
+        let outcome = |answer| match answer {
+            Ok(Answer { outcome, .. }) => Ok(outcome),
+            Err(RunError::Elsewhere(Elsewhere {
+                twin: Twin::Done(replay),
+                ..
+            })) => Ok(replay.outcome),
+            Err(error) => Err(error),
         };
+        let first = outcome(lab.pay(engine, key).await);
+        let second = outcome(lab.pay(engine, key).await);
+        let settled =
+            |answer: &Result<_, RunError>| matches!(answer, Ok(_) | Err(RunError::Unknown(_)));
         if !settled(&first) || !settled(&second) {
             return Err(format!("retries of {key} end as {first:?} and {second:?}"));
         }

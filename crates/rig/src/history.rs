@@ -27,6 +27,7 @@ mod jsonl;
 mod lineage;
 mod log;
 mod op;
+mod orders;
 mod report;
 mod script;
 mod sight;
@@ -38,6 +39,7 @@ use std::collections::BTreeMap;
 pub use self::{
     check::check,
     event::{Answer, Class, Event, Fence, Kind, Verb},
+    orders::{Order, check_orders},
     report::{Check, Counts, Judgement, Report, Violation},
     witness::{Expectations, FinalRead, LedgerRow, State, Totals},
 };

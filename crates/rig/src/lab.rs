@@ -9,16 +9,18 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use onceward::testing::ManualClock;
 use onceward::{
-    Answer, Arrival, Claim, Done, Effect, Engine, Error, Fingerprint, Key, OnBusy, Policy,
-    RunError, Scope, Slot, SlotId, Store, Verdict,
+    Answer, Arrival, Claim, Done, Effect, Engine, Error, Fingerprint, Identity, Key, OnBusy,
+    Policy, RunError, Scope, Slot, SlotId, Store, Verdict,
 };
 
 use crate::history::{self, History};
 
+mod orders;
 mod record;
 mod recorder;
 mod service;
 
+pub use orders::{TWINS, pay_all, race};
 pub use record::RecordedStore;
 pub(crate) use recorder::Asked;
 pub use recorder::{Passing, Recorder};
@@ -36,6 +38,8 @@ pub struct Lab<C = ManualClock> {
     pub service: Arc<Service>,
     /// The rules of the work.
     pub policy: Policy,
+    /// The business identities that all work bears, whatever its key.
+    pub identities: Vec<Identity>,
     recorder: Arc<Recorder>,
     store: Arc<dyn Store>,
     tenant: String,
@@ -93,6 +97,7 @@ impl<C: Passing> Lab<C> {
         Arc::new(Self {
             service: Arc::new(Service::new(recorder.clone(), service)),
             policy,
+            identities: Vec::new(),
             tenant: tenant.to_owned(),
             clock,
             recorder,
@@ -132,14 +137,29 @@ impl<C: Passing> Lab<C> {
         let id = engine.id_of(&slot).await?;
         let payload = self.sealed(engine, id, &Lab::payload()).await?;
         let brought = payload.clone();
+        let arrival = self.arrival(engine, &slot, &Lab::payload()).await?;
         let answer = engine
-            .run(&slot, Lab::payload(), move |attempt| async move {
+            .run_for(&arrival, move |attempt| async move {
                 let receipt = service.charge(id, attempt.fence(), Some(brought));
                 receipt.map_or_else(Done::unknown, Done::outcome)
             })
             .await;
         self.recorder.told(self.asked(asked, id, &payload), &answer);
         answer
+    }
+
+    /// Returns the arrival of `payload` at `slot`, under every identity of the lab.
+    async fn arrival(
+        &self,
+        engine: &Engine,
+        slot: &Slot,
+        payload: &Fingerprint,
+    ) -> Result<Arrival, Error> {
+        let mut arrival = engine.prepare(slot, payload).await?;
+        for identity in &self.identities {
+            arrival = arrival.under(identity.clone(), engine.secret().await?);
+        }
+        Ok(arrival)
     }
 
     /// Returns `payload` as histories name it under the slot of `id`.
@@ -175,7 +195,7 @@ impl<C: Passing> Lab<C> {
     /// Begins under `key` with a payload of the caller's choice.
     pub async fn begin(&self, engine: &Engine, key: &str, with: Fingerprint) -> Option<Verdict> {
         let asked = self.recorder.now();
-        let arrival: Arrival = engine.prepare(&self.slot(key), &with).await.ok()?;
+        let arrival = self.arrival(engine, &self.slot(key), &with).await.ok()?;
         let id = arrival.id();
         let payload = self.sealed(engine, id, &with).await.ok()?;
         let verdict = engine.admit(&arrival).await.ok()?;

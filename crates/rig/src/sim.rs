@@ -3,7 +3,7 @@
 //! A run has two to five nodes, an hour or more of simulated time and several hundred calls. The
 //! network loses, delays and repeats; nodes are cut off, stand still, die and come back; the store
 //! restarts and its clock is set; services are slow, lose answers and execute late; callers go
-//! away, come back and cheat; operators settle what nobody knows. Then all trouble ends, every
+//! away, come back, make up new keys for old orders and cheat; operators settle what nobody knows. Then all trouble ends, every
 //! key is retried, and the judge reads the history.
 //!
 //! Everything that chance decides comes from the seed, so a run can be repeated, byte for byte:
@@ -32,6 +32,7 @@ mod heal;
 mod nemesis;
 mod network;
 mod operator;
+mod order;
 mod plan;
 mod process;
 mod service;
@@ -158,7 +159,7 @@ async fn last_reads(world: &Arc<World>) -> History {
         world.kill(node);
     }
     let mut history = world.recorder.take();
-    for job in &world.plan.jobs {
+    for job in world.plan.all_jobs() {
         if world.recorder.slots().binary_search(&job.id).is_ok() {
             let reply = world.store.get(job.id).await;
             let reply = reply.expect("the memory store answers");
@@ -190,6 +191,9 @@ fn judge(
     if !report.is_pass() {
         wrong.push(report.to_string());
     }
+    let orders = world.plan.orders.iter().enumerate();
+    let orders = orders.map(|(number, order)| order.judged(number, world.plan.all_jobs()));
+    wrong.extend(history::check_orders(&history, &orders.collect::<Vec<_>>()));
     // The operators of a simulation settle nothing while a request is on its way, and a holder
     // whose claim has lapsed sends none.
     if report.counts.after_resolve > 0 {

@@ -229,10 +229,12 @@ impl Engine {
 impl Shared {
     async fn put(&self, found: &Found, record: Record) -> Result<(), NotSettled> {
         let (slot, seen) = (found.slot, found.record.fence);
-        let call = self
-            .reach
-            .store
-            .replace(slot, seen, &record, Timestamp::NEVER);
+        // A record that has expired meanwhile stays so: its identities may be somebody else's.
+        let last = match found.record.expires() {
+            Timestamp::NEVER => Timestamp::NEVER,
+            expires => expires.before(Duration::from_micros(1)),
+        };
+        let call = self.reach.store.replace(slot, seen, &record, last);
         match self.reach.ask(call).await.map_err(Error::from)?.value {
             Swap::Done => {
                 self.room.poke(slot);

@@ -20,7 +20,7 @@ use crate::store::{self, Insert, Reply, Swap};
 use crate::sync::time;
 use crate::verdict::{Busy, Elsewhere, Replay, Twin, Unsettled, Verdict};
 use crate::wait::Room;
-use crate::{Fence, OnBusy, Record, SlotId, Timestamp};
+use crate::{Fence, OnBusy, Outcome, Record, SlotId, Timestamp};
 
 /// A claim whose identities are being taken. Given up halfway, it is released: the work has not
 /// started.
@@ -139,7 +139,7 @@ impl Engine {
                 }
                 Taken::Instead(replay) => {
                     arrival.meters().already_done.increment(1);
-                    let verdict = taking.complete(replay).await;
+                    let verdict = taking.complete(replay, self.store().kind()).await?;
                     return Ok(Asked::Verdict(verdict));
                 }
             }
@@ -205,6 +205,14 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<Taken>, Error> {
         let Some(reservation) = there.reservation() else {
+            if let Some(outcome) = there.outcome().filter(|_| seeded(Bug::OutcomeCopied)) {
+                return Ok(Some(Taken::Instead(Replay {
+                    outcome: outcome.clone(),
+                    completed: there.written,
+                    expires: there.expires(),
+                    copied: false,
+                })));
+            }
             let why = "a record of work stands in the slot of an identity";
             let kind = self.store().kind();
             return Err(store::Error::unavailable(kind, why).into());
@@ -302,6 +310,22 @@ impl Shared {
         reach.ask(reach.store.get(reservation.slot)).await
     }
 
+    /// The mistake of [`Bug::OutcomeCopied`].
+    pub(crate) async fn copy(&self, arrival: &Arrival, outcome: &Outcome) {
+        let store = &self.reach.store;
+        for identity in arrival.identities() {
+            if let Ok(Reply {
+                value: Some(it), ..
+            }) = store.get(identity.id()).await
+            {
+                let fence = self.reach.fence(Some(it.fence));
+                let record = it.completed(outcome.clone(), it.retention, fence);
+                let copy = store.replace(identity.id(), it.fence, &record, Timestamp::NEVER);
+                let _ = copy.await;
+            }
+        }
+    }
+
     /// Looks whether a reservation that is due still stands for something, and removes it
     /// otherwise.
     pub(super) async fn review(
@@ -366,17 +390,21 @@ impl Taking {
         let _ = self.into_claim().release().await;
     }
 
-    /// Ends the claim with the answer of a twin. That one is stored, so it may be told whether or
-    /// not the store has it a second time by now.
-    async fn complete(self, replay: Replay) -> Verdict {
+    /// Ends the claim with the answer of a twin. It is told once the key's own record has it: what a
+    /// caller was told under a key, a retry under that key is told again, even if this process dies.
+    async fn complete(self, replay: Replay, kind: &'static str) -> Result<Verdict, Error> {
         match self.into_claim().copy(replay.outcome.clone()).await {
-            Ok(kept) => Verdict::Replay(Replay {
+            Ok(kept) => Ok(Verdict::Replay(Replay {
                 expires: kept.expires,
                 copied: true,
                 ..replay
-            }),
-            Err(EndError::Lost { verdict }) => *verdict,
-            Err(EndError::Pending { .. } | EndError::Store(_)) => Verdict::Replay(replay),
+            })),
+            Err(EndError::Lost { verdict }) => Ok(*verdict),
+            Err(EndError::Pending { source }) => {
+                let late = || store::Error::unavailable(kind, "the answer is not stored yet");
+                Err(source.unwrap_or_else(late).into())
+            }
+            Err(EndError::Store(error)) => Err(error.into()),
         }
     }
 }

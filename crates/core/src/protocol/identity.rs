@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::bugs::{Bug, seeded};
 use crate::record::Reservation;
 use crate::verdict::Replay;
-use crate::{Ending, Reason, Record, Scope, Secret, SlotId, State, Timestamp};
+use crate::{Ending, Outcome, Reason, Record, Scope, Secret, SlotId, State, Timestamp};
 
 /// A business identity: an order, an invoice, the facts of a payment. Work that bears one is told
 /// from other work by it, whatever the keys.
@@ -100,7 +100,7 @@ pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp
             lapsed: false,
             reason: reason.clone(),
         },
-        State::Completed(outcome) if outcome.ending == Ending::Success => Standing::Done(Replay {
+        State::Completed(outcome) if counts(outcome) => Standing::Done(Replay {
             outcome: work.outcome_at(now).unwrap_or_else(|| outcome.clone()),
             completed: work.written,
             expires: work.expires(),
@@ -108,6 +108,11 @@ pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp
         }),
         State::Completed(_) | State::Open | State::Reserved(_) => Standing::Void,
     }
+}
+
+/// Whether an identity is taken for good by work that ended so.
+fn counts(outcome: &Outcome) -> bool {
+    outcome.ending == Ending::Success || seeded(Bug::FailedTwinCounts)
 }
 
 // === impl Identity ===

@@ -337,6 +337,20 @@ async fn a_fault_at_any_call_gives_no_second_execution() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_answer_of_a_twin_is_told_once_the_own_key_has_it() {
+    let world = World::new();
+    pays(&world, "k1", &order("1001")).await;
+    world.store.fail_next_of(Call::Replace, 100, Fault::Error);
+    let other = world.clone();
+    let asking = tokio::spawn(async move { other.try_begin_as("k2", &order("1001")).await });
+    world.pass(15 * SECOND).await;
+    asking.await.unwrap().unwrap_err();
+    world.store.mend();
+    world.pass(15 * SECOND).await;
+    assert_eq!(world.begin("k2").await.expect_replay(), "paid");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_halfway_leaves_the_key_free() {
     let world = World::new();
     world.engine.secret().await.unwrap();
@@ -423,6 +437,30 @@ async fn reservations_last_as_long_as_the_work_they_stand_for() {
         world.clock.advance(2 * SECOND);
     }
     assert_eq!(count(&world, StateName::Reserved).await, 1);
+}
+
+#[tokio::test]
+async fn what_has_expired_is_not_kept_longer_by_a_write_that_comes_late() {
+    let world = World::new();
+    pays(&world, "k1", &order("1001")).await;
+    let slot = world.id("k1").await;
+    world.store.fail_next_of(Call::Replace, 1, Fault::Held);
+    let engine = world.engine.clone();
+    let extending = tokio::spawn(async move {
+        let by = By {
+            who: "ops".into(),
+            why: "under dispute".into(),
+        };
+        engine.extend(slot, 365 * 86_400 * SECOND, &by).await
+    });
+    world.store.until_held().await;
+    world.clock.advance(world.policy.retention);
+    // The order counts as open again, and is paid under another key.
+    pays(&world, "k2", &order("1001")).await;
+    world.store.release();
+    assert!(extending.await.unwrap().is_err());
+    let kept = world.record("k1").await;
+    assert!(kept.is_none_or(|it| it.audit.is_empty()));
 }
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use onceward::codec;
 use onceward::testing::{Call, ExpectRun as _, ExpectVerdict as _, Fault, World, records};
 use onceward::{
-    By, Done, Engine, Key, OnBusy, Outcome, Resolution, Scope, Secret, Slot, Timestamp,
+    By, Done, Effect, Engine, Identity, Key, OnBusy, Outcome, Resolution, Scope, Secret, Slot,
+    Then, Timestamp, Verdict,
 };
 use tokio::sync::Semaphore;
 
@@ -33,6 +34,8 @@ const RULES: &[(&str, Rule)] = rules! {
     a_holder_knows_that_its_lease_is_over_whatever_the_wall_clock_says
     a_lease_counts_from_before_the_claim_was_sent
     a_late_holder_answers_with_what_won
+    of_two_twins_one_executes_however_they_name_their_identities
+    a_twin_is_told_what_won
     no_two_slots_share_a_name
     no_flipped_bit_goes_unnoticed
 };
@@ -147,6 +150,51 @@ async fn a_late_holder_answers_with_what_won(_: u64) {
     gate.add_permits(1);
     let answer = late.await.expect("it does not panic").expect_replay();
     assert_eq!(answer, "found in the ledger");
+}
+
+/// An order and its invoice, of which each is paid once.
+fn identities() -> [Identity; 2] {
+    ["order", "invoice"].map(|rule| Identity::unique(rule, "1001", Then::Return))
+}
+
+async fn of_two_twins_one_executes_however_they_name_their_identities(_: u64) {
+    let world = refusing();
+    world.engine.secret().await.expect("the store answers");
+    let [order, invoice] = identities();
+    // The first stands still with one identity taken, before it asks for the other.
+    let before = world.store.count();
+    world.store.fail_at(before + 3, Fault::Held);
+    let (first, named) = (world.clone(), [order.clone(), invoice.clone()]);
+    let asking = tokio::spawn(async move { first.begin_as("a", &named).await });
+    world.store.until_held().await;
+    // The second meets it, and what it has claimed is not given back at once.
+    world
+        .store
+        .fail_next_of(Call::Remove, 1, Fault::NeverApplied);
+    let second = world.clone();
+    let other = tokio::spawn(async move { second.begin_as("b", &[invoice, order]).await });
+    world.settle().await;
+    world.store.release();
+    let first = asking.await.expect("it does not panic");
+    world.pass(Duration::from_secs(20)).await;
+    let second = other.await.expect("it does not panic");
+    let verdicts = [first, second];
+    let executes = |verdict: &Verdict| matches!(verdict, Verdict::Execute(_));
+    assert!(verdicts.iter().any(executes), "nobody executes");
+}
+
+async fn a_twin_is_told_what_won(_: u64) {
+    let world = refusing().effect(Effect::Keyed);
+    let [order, _] = identities().map(|identity| [identity]);
+    let late = world.begin_as("a", &order).await.expect_claim();
+    world.clock.advance(world.policy.lease);
+    let node = world.node();
+    let claim = node.begin_as("a", &order).await.expect_claim();
+    claim.complete("second").await.expect("the claim is held");
+    let lost = late.complete("first").await;
+    assert!(lost.is_err(), "a late holder wins");
+    let told = node.begin_as("b", &order).await.expect_replay();
+    assert_eq!(told, "second", "an answer that did not win");
 }
 
 /// Settles what nobody knows, as an operator does.

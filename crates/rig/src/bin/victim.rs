@@ -13,7 +13,8 @@
 //! ```
 //!
 //! `victim record WORKLOAD FOLDER SEED` does other work, for crash images, and says what
-//! [`onceward_rig::crash`] reads.
+//! [`onceward_rig::crash`] reads. `victim orders STORE_URL FIRST END` pays orders under new keys at
+//! every try, and says what [`onceward_rig::lab::pay_all`] does.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use onceward::{BoxError, Done, Engine, Fingerprint, Key, Limits, Policy, RunError, Scope, Slot};
 use onceward_rig::crash::{self, Workload};
+use onceward_rig::lab;
 use onceward_stores::StoreUrl;
 
 /// What the process was told on its command line.
@@ -43,6 +45,21 @@ fn main() -> Result<(), BoxError> {
         crash::work(workload, folder.as_ref(), seed.parse()?)?;
         return Ok(());
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    if let [word, url, from, end] = &arguments[..]
+        && word == "orders"
+    {
+        let orders = (from.parse()?, end.parse()?);
+        let url: StoreUrl = url.parse()?;
+        return runtime.block_on(async {
+            // Within the runtime, which some stores need.
+            let store = onceward_stores::open(&url)?;
+            lab::pay_all(&store, orders, say).await
+        });
+    }
     let [url, from, count, callers] = &arguments[..] else {
         return Err("usage: victim STORE_URL FIRST COUNT CALLERS".into());
     };
@@ -52,10 +69,6 @@ fn main() -> Result<(), BoxError> {
         count: count.parse()?,
         callers: callers.parse()?,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
     runtime.block_on(work(orders))
 }
 

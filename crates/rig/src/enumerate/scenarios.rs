@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use onceward::store::Filter;
 use onceward::{
-    Attempt, By, Claim, Done, Effect, Engine, Fingerprint, Outcome, Reason, Resolution, Verdict,
+    Attempt, By, Claim, Done, Effect, Engine, Fingerprint, Outcome, Reason, Resolution, Then,
+    Verdict,
 };
 
 use super::{End, Scenario, Scene, Stage};
@@ -16,7 +17,8 @@ use crate::lab::Lab;
 
 macro_rules! scenarios {
     ($(#[$doc:meta])* $all:ident: $($name:literal, $effect:ident $(before $service:ident)?,
-        [$($key:ident: $end:ident),*] => $run:ident;)*) => {
+        [$($key:ident: $end:ident),*] $(under [$($rule:literal: $then:ident),*])?
+        => $run:ident;)*) => {
         $(#[$doc])*
         pub const $all: &[Scenario] = &[$(
             Scenario {
@@ -24,6 +26,7 @@ macro_rules! scenarios {
                 effect: Effect::$effect,
                 service: first(&[$(Effect::$service,)? Effect::$effect]),
                 keys: &[$((stringify!($key), End::$end)),*],
+                identities: &[$($(($rule, Then::$then)),*)?],
                 run: |stage| -> Scene { Box::pin($run(stage)) },
             },
         )*];
@@ -69,6 +72,19 @@ scenarios! {
     "an operator settles as not executed", Opaque, [a: Settled] => resolves_not_executed;
     "another payload under the same key", Opaque, [a: Answered] => mismatches;
     "a process is shut down at work", Opaque, [a: Settled] => shuts_down;
+    "an order is paid under one key after the other", Opaque,
+        [a: Answered, b: Answered, c: Answered] under ["order": Return] => pays_twins;
+    "an order is refused under its second key", Keyed,
+        [a: Answered, b: Answered, c: Answered] under ["order": Refuse] => pays_twins;
+    "an order is paid under two keys at once", Opaque,
+        [a: Answered, b: Answered, c: Answered] under ["order": Return] => twins_at_once;
+    "an order and its invoice are paid under two keys at once, keyed", Keyed,
+        [a: Answered, b: Answered, c: Answered] under ["order": Return, "invoice": Return]
+        => twins_at_once;
+    "an order is released under one key, and paid under another", Opaque,
+        [a: Answered, b: Answered] under ["order": Return] => releases_then_twin;
+    "an order is given up under one key, and settled as not executed", Opaque,
+        [a: Settled, b: Settled] under ["order": Return] => abandons_then_twin;
 }
 
 async fn pays(stage: Arc<Stage>) {
@@ -88,6 +104,28 @@ async fn pay_at_once(stage: Arc<Stage>) {
 async fn pay_together(stage: Arc<Stage>) {
     let (lab, engine) = (&stage.lab, &stage.first);
     let _ = tokio::join!(lab.pay(engine, "a"), lab.pay(engine, "a"));
+}
+
+async fn pays_twins(stage: Arc<Stage>) {
+    let _ = stage.lab.pay(&stage.first, "a").await;
+    let _ = stage.lab.pay(&stage.first, "b").await;
+}
+
+async fn twins_at_once(stage: Arc<Stage>) {
+    let (lab, first, second) = (&stage.lab, &stage.first, &stage.second);
+    let _ = tokio::join!(lab.pay(first, "a"), lab.pay(second, "b"));
+}
+
+async fn releases_then_twin(stage: Arc<Stage>) {
+    if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
+        let _ = claim.release().await;
+    }
+    let _ = stage.lab.pay(&stage.first, "b").await;
+}
+
+async fn abandons_then_twin(stage: Arc<Stage>) {
+    settles_not_executed(&stage).await;
+    let _ = stage.lab.pay(&stage.first, "b").await;
 }
 
 async fn not_executed_then_pays(stage: Arc<Stage>) {
@@ -252,6 +290,12 @@ async fn resolves_completed(stage: Arc<Stage>) {
 }
 
 async fn resolves_not_executed(stage: Arc<Stage>) {
+    settles_not_executed(&stage).await;
+    pays(stage).await;
+}
+
+/// Gives up what was not begun, and has an operator settle it.
+async fn settles_not_executed(stage: &Stage) {
     if let Some(claim) = stage.lab.claim(&stage.first, "a").await {
         let _ = claim.abandon(Reason::new("the line was cut")).await;
     }
@@ -269,7 +313,6 @@ async fn resolves_not_executed(stage: Arc<Stage>) {
             .resolve_all(&filter, &Resolution::NotExecuted, &by, false)
             .await;
     }
-    pays(stage).await;
 }
 
 async fn mismatches(stage: Arc<Stage>) {

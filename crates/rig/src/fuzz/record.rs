@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use onceward::record::{Deed, Lease, Note, Point};
+use onceward::record::{Deed, Lasts, Lease, Note, Point, Reservation};
 use onceward::{
-    Body, Effect, Ending, Fence, Outcome, Reason, Record, Scope, Seal, State, Timestamp, codec,
+    Body, Effect, Ending, Fence, Outcome, Reason, Record, Scope, Seal, SlotId, State, Timestamp,
+    codec,
 };
 
 use super::Choices;
@@ -102,10 +103,22 @@ pub(super) fn record(from: &mut Choices<'_>) -> Record {
 }
 
 fn state(from: &mut Choices<'_>) -> State {
-    match from.below(4) {
+    match from.below(6) {
         0 => State::Claimed(Lease { length: span(from) }),
         1 => State::Unknown(Reason::new(from.text(255))),
         2 => State::Open,
+        4 => State::Reserved(Reservation {
+            slot: SlotId::from_bytes([from.byte(); 32]),
+            generation: fence(from),
+            lasts: from.pick(&[Lasts::Work, Lasts::Window]),
+        }),
+        5 => State::Completed(Outcome {
+            body: Body::KeptFor {
+                bytes: from.bytes(255).to_vec().into(),
+                keep: span(from),
+            },
+            ..Outcome::success("")
+        }),
         _ => State::Completed(Outcome {
             ending: from.pick(&[Ending::Success, Ending::Failure]),
             head: from.bytes(255).to_vec().into(),
@@ -122,7 +135,12 @@ fn state(from: &mut Choices<'_>) -> State {
 
 fn note(from: &mut Choices<'_>) -> Note {
     Note {
-        deed: from.pick(&[Deed::Completed, Deed::NotExecuted, Deed::Extended]),
+        deed: from.pick(&[
+            Deed::Completed,
+            Deed::NotExecuted,
+            Deed::Extended,
+            Deed::Suspected,
+        ]),
         who: from.text(60).into(),
         why: from.text(60).into(),
         at: Timestamp::from_micros(from.any_number()),

@@ -140,6 +140,8 @@ pub enum Answer {
     Unknown,
     /// The outcome is a definite refusal: final, and without an effect.
     Refused,
+    /// The outcome is that of work under another key: final, and its effect is filed there.
+    Copied,
     /// The slot is empty.
     Absent,
     /// The record is claimed.

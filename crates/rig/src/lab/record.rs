@@ -78,7 +78,7 @@ impl Store for RecordedStore {
             Err(_) => Kind::Info,
         };
         if kind == Kind::Ok {
-            self.recorder.wrote(record);
+            self.recorder.wrote(slot, record);
         }
         self.ended(asked, kind);
         reply
@@ -100,7 +100,7 @@ impl Store for RecordedStore {
         let reply = self.inner.replace(slot, seen, record, not_after).await;
         let kind = swapped(&reply);
         if kind == Kind::Ok {
-            self.recorder.wrote(record);
+            self.recorder.wrote(slot, record);
         }
         self.ended(asked, kind);
         reply
@@ -123,7 +123,11 @@ impl Store for RecordedStore {
         });
         let asked = self.asked(release);
         let reply = self.inner.remove(slot, seen, not_after).await;
-        self.ended(asked, swapped(&reply));
+        let kind = swapped(&reply);
+        if kind == Kind::Ok {
+            self.recorder.removed(slot);
+        }
+        self.ended(asked, kind);
         reply
     }
 
@@ -164,13 +168,15 @@ fn told(recorder: &Recorder, slot: SlotId, record: &Record) -> Event {
                 .audit
                 .last()
                 .is_some_and(|it| it.deed == Deed::Completed);
-            let refused = outcome.ending == Ending::Failure;
+            let hash = hash(outcome);
             Event {
-                body_hash: Some(hash(outcome)),
-                answer: match by_hand {
-                    true => Some(Answer::Completed),
-                    false => refused.then_some(Answer::Refused),
+                answer: match outcome.ending {
+                    _ if by_hand => Some(Answer::Completed),
+                    Ending::Failure => Some(Answer::Refused),
+                    Ending::Success if recorder.is_of_another(slot, &hash) => Some(Answer::Copied),
+                    Ending::Success => None,
                 },
+                body_hash: Some(hash),
                 ..event(if by_hand {
                     Verb::Resolve
                 } else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use onceward::clock::{Clock, SystemClock};
 use onceward::store::Reply;
 use onceward::testing::ManualClock;
-use onceward::{Fence, Outcome, Record, RunError, Seal, SlotId, Verdict};
+use onceward::{Fence, Outcome, Record, RunError, Seal, SlotId, Unsettled, Verdict};
 use parking_lot::Mutex;
 
 use crate::history::{self, Answer, Event, FinalRead, History, Kind, LedgerRow, State, Verb};
@@ -36,6 +36,10 @@ struct Seen {
     sent: HashMap<Fence, u64>,
     /// The payload that the caller brought to whom a claim was granted, by the claim's mark.
     brought: HashMap<Fence, Arc<str>>,
+    /// Whose receipt it is.
+    receipts: HashMap<Arc<str>, SlotId>,
+    /// Which work has taken an identity: its slot and its generation, by the identity's slot.
+    reserved: HashMap<SlotId, (SlotId, Fence)>,
 }
 
 /// A slot's tenant and key in a history. Made once: a run has few slots and many events.
@@ -113,10 +117,32 @@ impl Recorder {
         known.or_insert_with(|| digest(seal)).clone()
     }
 
-    /// Remembers whose write a fence is.
-    pub(super) fn wrote(&self, record: &Record) {
+    /// Remembers whose write a fence is, and which work has taken an identity.
+    pub(super) fn wrote(&self, slot: SlotId, record: &Record) {
         let whose = (record.mark, record.generation);
-        self.seen.lock().fences.insert(record.fence, whose);
+        let mut seen = self.seen.lock();
+        seen.fences.insert(record.fence, whose);
+        if let Some(work) = record.reservation() {
+            seen.reserved.insert(slot, (work.slot, work.generation));
+        }
+    }
+
+    /// Notes that a record is gone.
+    pub(super) fn removed(&self, slot: SlotId) {
+        self.seen.lock().reserved.remove(&slot);
+    }
+
+    /// How many identities the work of this generation has taken.
+    pub(crate) fn reserved_for(&self, slot: SlotId, generation: Fence) -> usize {
+        let seen = self.seen.lock();
+        let taken = seen.reserved.values();
+        taken.filter(|work| **work == (slot, generation)).count()
+    }
+
+    /// Whether this is the receipt of work in another slot.
+    pub(super) fn is_of_another(&self, slot: SlotId, receipt: &Arc<str>) -> bool {
+        let seen = self.seen.lock();
+        seen.receipts.get(receipt).is_some_and(|own| *own != slot)
     }
 
     /// Notes that a claim with this mark is sent now, and arrives later: its fence is of now.
@@ -150,6 +176,8 @@ impl Recorder {
     ) {
         let t = self.now();
         let mut seen = self.seen.lock();
+        let receipt: Arc<str> = receipt.into();
+        seen.receipts.insert(receipt.clone(), slot);
         let named = seen.slots.get(&slot).cloned();
         let (tenant, key) = named.map_or_else(
             || (Arc::default(), name(slot)),
@@ -160,7 +188,7 @@ impl Recorder {
             key,
             mark: Some(fence(mark)),
             fingerprint: payload,
-            resp_hash: Some(receipt.into()),
+            resp_hash: Some(receipt),
             t,
             ..LedgerRow::default()
         });
@@ -170,7 +198,7 @@ impl Recorder {
     pub(crate) fn told(&self, asked: Asked<'_>, answer: &Result<onceward::Answer, RunError>) {
         match answer {
             Ok(answer) => self.caller(asked, Answer::Replayed, Some(&answer.outcome)),
-            Err(RunError::Unknown(_)) => self.caller(asked, Answer::Unknown, None),
+            Err(RunError::Unknown(unsettled)) => self.unknown(asked, unsettled),
             Err(RunError::Busy(_)) => self.caller(asked, Answer::Busy, None),
             Err(RunError::Mismatch) => self.caller(asked, Answer::Mismatch, None),
             Err(_) => {}
@@ -184,13 +212,30 @@ impl Recorder {
             Verdict::Replay(replay) => {
                 self.caller(asked, Answer::Replayed, Some(&replay.outcome));
             }
-            Verdict::Unknown(_) => self.caller(asked, Answer::Unknown, None),
+            Verdict::Unknown(unsettled) => self.unknown(asked, unsettled),
             Verdict::Busy(_) => self.caller(asked, Answer::Busy, None),
             Verdict::Mismatch => self.caller(asked, Answer::Mismatch, None),
             Verdict::Elsewhere(_) => {}
             Verdict::Execute(claim) => {
                 let mut seen = self.seen.lock();
                 seen.brought.insert(claim.fence(), asked.payload.clone());
+            }
+        }
+    }
+
+    /// Writes down that a caller was told that nobody knows: of its own slot, or of that of a twin,
+    /// to which it brought no payload.
+    fn unknown(&self, asked: Asked<'_>, unsettled: &Unsettled) {
+        match unsettled.slot == asked.slot {
+            true => self.caller(asked, Answer::Unknown, None),
+            false => {
+                let invoke = Event {
+                    mono_ns: asked.at,
+                    proc: CALLERS,
+                    op_id: self.number(),
+                    ..self.invoke(Verb::Claim, asked.tenant, unsettled.slot)
+                };
+                self.tell(invoke, Answer::Unknown, None);
             }
         }
     }
@@ -203,6 +248,10 @@ impl Recorder {
             fingerprint: Some(asked.payload.clone()),
             ..self.invoke(Verb::Claim, asked.tenant, asked.slot)
         };
+        self.tell(invoke, answer, outcome);
+    }
+
+    fn tell(&self, invoke: Event, answer: Answer, outcome: Option<&Outcome>) {
         let told = Event {
             answer: Some(answer),
             body_hash: outcome.map(hash),

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use onceward::{
-    Answer, Attempt, Claim, Done, Duty, EndError, Engine, Outcome, PointError, Reason, RunError,
-    State, Verdict,
+    Answer, Arrival, Attempt, Claim, Done, Duty, Elsewhere, EndError, Engine, Error, Outcome,
+    PointError, Reason, RunError, SlotId, State, Twin, Verdict,
 };
 
 use super::coverage::Mark;
+use super::order::Order;
 use super::plan::{Job, Route};
 use super::service::{Ask, Heard, Services};
 use super::world::World;
@@ -20,7 +21,10 @@ pub(super) enum Told {
     Answer(Outcome),
     Busy,
     Mismatch,
-    Unknown,
+    /// Nobody knows what became of the work in this slot.
+    Unknown(SlotId),
+    /// It is done under another key.
+    Elsewhere,
     /// Nothing that it could not ask for again.
     Nothing,
 }
@@ -71,13 +75,10 @@ async fn retrying(world: Arc<World>, job: Arc<Job>) {
         if world.is_calm() {
             return;
         }
-        let call = Call {
-            world: world.clone(),
-            job: job.clone(),
-            payload: usize::from(world.chance(0.05)),
-        };
+        let call = Call::of(&world, &job);
         let node = world.pick(world.plan.nodes as u64) as usize;
-        if matches!(once(call, node).await, Told::Answer(_) | Told::Mismatch) {
+        let told = once(call, node).await;
+        if matches!(told, Told::Answer(_) | Told::Mismatch | Told::Elsewhere) {
             return;
         }
         world.rest(world.span(50, 5_000)).await;
@@ -118,6 +119,39 @@ async fn once(call: Call, node: usize) -> Told {
 // === impl Call ===
 
 impl Call {
+    /// A try to get `job` done. Whoever has an order mostly makes up another key for it, and at
+    /// times brings what was meant for another order.
+    fn of(world: &Arc<World>, job: &Arc<Job>) -> Self {
+        let order = job.payloads[0].order.map(|order| &world.plan.orders[order]);
+        let (job, cheats) = match order {
+            Some(order) if world.chance(0.8) => (world.one_of(&order.jobs), 0.15),
+            Some(_) => (job, 0.15),
+            None => (job, 0.05),
+        };
+        Self {
+            world: world.clone(),
+            job: job.clone(),
+            payload: usize::from(world.chance(cheats)),
+        }
+    }
+
+    fn order(&self) -> Option<&Order> {
+        let order = self.job.payloads[self.payload].order?;
+        Some(&self.world.plan.orders[order])
+    }
+
+    async fn arrival(&self, engine: &Engine) -> Result<Arrival, Error> {
+        let fingerprint = &self.job.payloads[self.payload].fingerprint;
+        let arrival = engine.prepare(&self.job.slot, fingerprint).await?;
+        Ok(match self.order() {
+            Some(order) => {
+                let backwards = order.len() > 1 && self.world.chance(0.5);
+                order.bind(arrival, engine.secret().await?, backwards)
+            }
+            None => arrival,
+        })
+    }
+
     fn asked(&self, at: u64) -> Asked<'_> {
         Asked {
             at,
@@ -131,7 +165,6 @@ impl Call {
     pub(super) async fn run(&self, engine: &Engine) -> Told {
         let at = self.world.recorder.now();
         let call = self.clone();
-        let fingerprint = self.job.payloads[self.payload].fingerprint;
         let work = |attempt: Attempt| async move {
             if call.world.chance(0.01) && !call.world.is_calm() {
                 call.world.hit(Mark::Panic);
@@ -144,7 +177,10 @@ impl Call {
                 Worked::Unknown => Done::unknown("no answer"),
             }
         };
-        let answer = engine.run(&self.job.slot, fingerprint, work).await;
+        let answer = match self.arrival(engine).await {
+            Ok(arrival) => engine.run_for(&arrival, work).await,
+            Err(error) => Err(error.into()),
+        };
         self.world.recorder.told(self.asked(at), &answer);
         self.heard(at, answer)
     }
@@ -155,11 +191,21 @@ impl Call {
                 if answer.replayed && self.world.recorder.now() - at > 100_000_000 {
                     self.world.hit(Mark::Waited);
                 }
+                self.count(&answer.outcome);
                 (Mark::Answered, Told::Answer(answer.outcome))
             }
             Err(RunError::Busy(_)) => (Mark::Busy, Told::Busy),
             Err(RunError::Mismatch) => (Mark::Mismatch, Told::Mismatch),
-            Err(RunError::Unknown(_)) => (Mark::Unknown, Told::Unknown),
+            Err(RunError::Unknown(unsettled)) => {
+                let own = unsettled.slot == self.job.id;
+                let mark = if own {
+                    Mark::Unknown
+                } else {
+                    Mark::TwinUnknown
+                };
+                (mark, Told::Unknown(unsettled.slot))
+            }
+            Err(RunError::Elsewhere(elsewhere)) => return self.elsewhere(&elsewhere),
             Err(RunError::Pending(_)) => (Mark::Pending, Told::Nothing),
             Err(RunError::Engine(_)) => (Mark::Unavailable, Told::Nothing),
             Err(RunError::NotExecuted(_)) => return Told::Nothing,
@@ -172,12 +218,32 @@ impl Call {
         told
     }
 
+    /// Notes whether an answer is that of a twin.
+    fn count(&self, outcome: &Outcome) {
+        let receipt = outcome.body().map_or(&[][..], |body| body);
+        if !receipt.starts_with(format!("{:?}", self.job.id).as_bytes()) {
+            self.world.hit(Mark::Returned);
+        }
+    }
+
+    /// Notes to which answer a caller was referred.
+    fn elsewhere(&self, elsewhere: &Elsewhere) -> Told {
+        let (Some(order), Twin::Done(replay)) = (self.order(), &elsewhere.twin) else {
+            self.world
+                .blame(format!("a caller was told: {elsewhere:?}"));
+            return Told::Nothing;
+        };
+        let body = replay.outcome.body().map_or(&[][..], |body| body);
+        order.refer(String::from_utf8_lossy(body).into());
+        self.world.hit(Mark::Elsewhere);
+        Told::Elsewhere
+    }
+
     /// Holds the claim itself.
     async fn by_hand(&self, engine: &Engine) -> Told {
         let world = &self.world;
         let at = world.recorder.now();
-        let fingerprint = &self.job.payloads[self.payload].fingerprint;
-        let Ok(arrival) = engine.prepare(&self.job.slot, fingerprint).await else {
+        let Ok(arrival) = self.arrival(engine).await else {
             return Told::Nothing;
         };
         let Ok(verdict) = engine.admit(&arrival).await else {
@@ -189,6 +255,7 @@ impl Call {
             Verdict::Execute(claim) => self.hold(claim).await,
             Verdict::Replay(replay) => {
                 world.hit(Mark::Answered);
+                self.count(&replay.outcome);
                 Told::Answer(replay.outcome)
             }
             Verdict::Busy(_) => Told::Busy,
@@ -196,8 +263,8 @@ impl Call {
                 world.hit(Mark::Mismatch);
                 Told::Mismatch
             }
-            Verdict::Unknown(_) => Told::Unknown,
-            Verdict::Elsewhere(_) => Told::Nothing,
+            Verdict::Unknown(unsettled) => Told::Unknown(unsettled.slot),
+            Verdict::Elsewhere(elsewhere) => self.elsewhere(&elsewhere),
         }
     }
 
@@ -275,15 +342,21 @@ impl Call {
     async fn expect_held(&self, attempt: &Attempt) {
         let found = self.world.store.get(self.job.id).await;
         let reply = found.expect("the memory store answers");
-        let held = reply.value.is_some_and(|record| {
-            record.mark == Some(attempt.fence())
+        let (slot, fence) = (self.job.id, attempt.fence());
+        let held = reply.value.filter(|record| {
+            record.mark == Some(fence)
                 && matches!(record.state, State::Claimed(_))
                 && !record.has_lapsed(reply.now)
         });
-        if !held {
-            let (slot, fence) = (self.job.id, attempt.fence());
-            self.world
-                .blame(format!("{fence} executes in {slot:?} and does not hold it"));
+        let Some(record) = held else {
+            let what = format!("{fence} executes in {slot:?} and does not hold it");
+            return self.world.blame(what);
+        };
+        let reserved = self.world.recorder.reserved_for(slot, record.generation);
+        let named = self.order().map_or(0, Order::len);
+        if reserved < named {
+            let what = format!("{slot:?} executes with {reserved} of {named} identities");
+            self.world.blame(what);
         }
     }
 

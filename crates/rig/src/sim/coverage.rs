@@ -127,6 +127,12 @@ marks! {
     Abandon "abandon",
     /// A lease is renewed.
     Renewal "renewal",
+    /// A caller is given the answer of the same order under another key.
+    Returned "twin's answer returned",
+    /// A caller is refused, because its order is done under another key.
+    Elsewhere "refused: done elsewhere",
+    /// A caller is told that nobody knows what became of its order under another key.
+    TwinUnknown "twin unknown",
     /// A key is used again after its outcome expired.
     Reuse "expiry and reuse",
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use onceward::{SlotId, State};
+
 use super::caller::{Call, Told};
 use super::nemesis;
 use super::plan::{Job, Route};
@@ -20,7 +22,7 @@ pub(super) async fn heal(world: &Arc<World>) {
         let found = world.store.get(job.id).await;
         let reply = found.expect("the memory store answers");
         if let Some(record) = reply.value
-            && matches!(record.state, onceward::State::Claimed(_))
+            && matches!(record.state, State::Claimed(_))
             && !record.has_lapsed(reply.now)
         {
             let slot = job.id;
@@ -29,6 +31,13 @@ pub(super) async fn heal(world: &Arc<World>) {
     }
     for (at, job) in touched(world).into_iter().enumerate() {
         retry(world, &job, at % world.plan.nodes).await;
+    }
+    // Whoever makes up a new key now is answered as well, or told what it waits for.
+    let is_touched = |job: &Arc<Job>| world.recorder.slots().binary_search(&job.id).is_ok();
+    for (at, order) in world.plan.orders.iter().enumerate() {
+        if order.jobs.iter().any(is_touched) {
+            retry(world, &order.spare, at % world.plan.nodes).await;
+        }
     }
 }
 
@@ -56,8 +65,11 @@ async fn retry(world: &Arc<World>, job: &Arc<Job>, node: usize) {
     }
     let second = ask(&call, node).await;
     let settled = match &first {
-        Some(Told::Answer(_)) => true,
-        Some(Told::Unknown) => matches!(job.route, Route::Opaque | Route::Staged),
+        Some(Told::Answer(_) | Told::Elsewhere) => true,
+        Some(Told::Unknown(slot)) => {
+            let stays = matches!(job.route, Route::Opaque | Route::Staged);
+            (stays || *slot != job.id) && is_unknown(world, *slot).await
+        }
         _ => false,
     };
     if !settled || first != second {
@@ -67,6 +79,13 @@ async fn retry(world: &Arc<World>, job: &Arc<Job>, node: usize) {
             "retries of {slot:?} ({route:?}) after the trouble end as {first:?} and {second:?}"
         ));
     }
+}
+
+/// Whether nobody knows indeed.
+async fn is_unknown(world: &World, slot: SlotId) -> bool {
+    let found = world.store.get(slot).await;
+    let found = found.expect("the memory store answers").value;
+    found.is_some_and(|record| matches!(record.state, State::Unknown(_)))
 }
 
 async fn ask(call: &Call, node: usize) -> Option<Told> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use onceward::{Effect, Fingerprint, Key, Limits, OnBusy, Policy, Scope, Secret, Slot, SlotId};
 
+use super::order::Order;
 use crate::lab::Recorder;
 
 /// A kind of work, and the service that does it.
@@ -39,6 +40,8 @@ pub(super) struct Plan {
     /// Whether completed records are at hand.
     pub(super) near: bool,
     pub(super) jobs: Vec<Arc<Job>>,
+    /// What some of the jobs are for, in some of the runs.
+    pub(super) orders: Vec<Order>,
 }
 
 /// What a caller brings.
@@ -47,6 +50,8 @@ pub(super) struct Payload {
     pub(super) fingerprint: Fingerprint,
     /// What histories call it.
     pub(super) name: Arc<str>,
+    /// The number of the order that whoever brings it means.
+    pub(super) order: Option<usize>,
 }
 
 /// A piece of work that callers ask for, again and again.
@@ -84,7 +89,7 @@ impl Route {
         }
     }
 
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Opaque => "opaque",
             Self::Keyed => "keyed",
@@ -101,7 +106,14 @@ impl Plan {
     /// The share of runs in which clocks are set.
     const STEPS: f64 = 0.3;
 
-    pub(super) fn draw(rng: &mut Rng, secret: &Secret, recorder: &Recorder) -> Self {
+    /// Draws the plan of a run, with orders in it or without. They are drawn in the end, so that
+    /// runs without them are what they would be if there were no orders at all.
+    pub(super) fn draw(
+        rng: &mut Rng,
+        with_orders: bool,
+        secret: &Secret,
+        recorder: &Recorder,
+    ) -> Self {
         let lease = [3, 5, 10, 30][rng.usize(..4)];
         let retention = [120, 300, 900][rng.usize(..3)];
         let wait = [0, 1, 4, 10][rng.usize(..4)];
@@ -112,7 +124,7 @@ impl Plan {
         };
         let jobs = (0..count).map(|at| Job::draw(rng, at, secret, recorder));
         let jobs = jobs.map(Arc::new).collect();
-        Self {
+        let mut plan = Self {
             nodes: rng.usize(2..=5),
             lease: Duration::from_secs(lease),
             retention: Duration::from_secs(retention),
@@ -122,7 +134,20 @@ impl Plan {
             hints: rng.bool(),
             near: rng.f64() < 0.2,
             jobs,
+            orders: Vec::new(),
+        };
+        if with_orders {
+            plan.orders = Order::draw_all(rng, secret, recorder);
+            let jobs = plan.orders.iter().flat_map(|order| &order.jobs);
+            plan.jobs.extend(jobs.cloned());
         }
+        plan
+    }
+
+    /// Everything that can be asked for, also after the trouble.
+    pub(super) fn all_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        let spares = self.orders.iter().map(|order| &order.spare);
+        self.jobs.iter().chain(spares)
     }
 
     /// How far an idea of the store's time may be off by now. A store whose clock was set works
@@ -171,6 +196,7 @@ impl Job {
             Payload {
                 name: recorder.payload(&fingerprint.seal(secret, id)),
                 fingerprint,
+                order: None,
             }
         });
         Self {

@@ -204,9 +204,13 @@ impl Services {
                 }
             },
             Ask::Charge => {
+                // The keys of orders are used again for other ones, which a service that never
+                // forgets a key would answer with what it once did.
+                let for_order = request.job.payloads[0].order.is_some();
+                let forgets = route == Route::Staged || for_order && route == Route::Keyed;
                 let known = match route {
-                    Route::Keyed => account.answers.first(),
-                    Route::Staged => account.of(generation),
+                    Route::Keyed if !for_order => account.answers.first(),
+                    Route::Keyed | Route::Staged => account.of(generation),
                     Route::Probed => account.answers.iter().find(|it| it.mark == request.fence),
                     Route::Opaque | Route::Repeatable => None,
                 };
@@ -214,8 +218,7 @@ impl Services {
                     return Heard::Answer(given.outcome.clone());
                 }
                 // One that deduplicates for a generation only would refuse what it once did.
-                let declined =
-                    request.declined && (route != Route::Staged || account.answers.is_empty());
+                let declined = request.declined && (!forgets || account.answers.is_empty());
                 let outcome = self.execute(request, declined, account.answers.len(), world);
                 account.answers.push(Given {
                     mark: request.fence,

@@ -10,6 +10,7 @@ mod conformance;
 mod guests;
 mod network;
 mod opening;
+mod orders;
 mod servers;
 mod shared;
 mod store;

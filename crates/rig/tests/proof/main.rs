@@ -9,6 +9,7 @@ mod enumeration;
 mod exhaustion;
 mod kill;
 mod model;
+mod orders;
 mod postgres;
 mod simulation;
 mod victim;

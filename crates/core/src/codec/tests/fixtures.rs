@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{decode, encode};
+use super::super::{Error, decode, encode};
 use crate::outcome::Body;
-use crate::record::{Deed, Lease, Note, Point};
-use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, State, Timestamp};
+use crate::record::{Deed, Lasts, Lease, Note, Point, Reservation};
+use crate::{Effect, Fence, Outcome, Reason, Record, Scope, Seal, SlotId, State, Timestamp};
 
 /// The bytes of version 1, as hex digits.
 const VERSION_1: [(&str, &str); 7] = [
@@ -41,6 +41,22 @@ const VERSION_1: [(&str, &str); 7] = [
     ),
 ];
 
+/// The bytes of version 2, which holds what version 1 cannot.
+const VERSION_2: [(&str, &str); 3] = [
+    (
+        "reserved",
+        include_str!("../../../tests/fixtures/record-v2/reserved.hex"),
+    ),
+    (
+        "shedding",
+        include_str!("../../../tests/fixtures/record-v2/shedding.hex"),
+    ),
+    (
+        "suspected",
+        include_str!("../../../tests/fixtures/record-v2/suspected.hex"),
+    ),
+];
+
 const WRITTEN: Timestamp = Timestamp::from_micros(1_777_777_777_123_456);
 
 #[test]
@@ -56,6 +72,75 @@ fn version_1_is_written_byte_for_byte() {
     for ((name, hex), (_, record)) in VERSION_1.into_iter().zip(records()) {
         assert_eq!(to_hex(&encode(&record)), hex, "{name}");
     }
+}
+
+#[test]
+fn records_of_version_2_are_read_as_they_were_written() {
+    for ((name, hex), (its_name, record)) in VERSION_2.into_iter().zip(records_of_version_2()) {
+        assert_eq!(name, its_name);
+        assert_eq!(decode(&from_hex(hex), WRITTEN), Ok(record), "{name}");
+    }
+}
+
+#[test]
+fn version_2_is_written_byte_for_byte() {
+    for ((name, hex), (_, record)) in VERSION_2.into_iter().zip(records_of_version_2()) {
+        assert_eq!(to_hex(&encode(&record)), hex, "{name}");
+    }
+}
+
+#[test]
+fn a_record_is_not_read_in_a_later_version_than_it_needs() {
+    let [(_, claimed), ..] = records();
+    let mut bytes = encode(&claimed);
+    bytes[0] = 2;
+    bytes.truncate(bytes.len() - 4);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    let field = "version";
+    let read = decode(&bytes.into(), WRITTEN);
+    assert_eq!(read, Err(Error::Invalid { field }));
+}
+
+/// The records behind the fixtures of version 2, field by field.
+fn records_of_version_2() -> [(&'static str, Record); 3] {
+    let [_, (_, completed), ..] = records();
+    let reserved = Record {
+        scope: Scope::new("acme", "unique:paid-order"),
+        state: State::Reserved(Reservation {
+            slot: SlotId::from_bytes(std::array::from_fn(|at| 0xff - at as u8)),
+            generation: Fence::from_bits(0x0006_50e1_24e3_3e3f_0f1e_2d3c_4b5a_6978),
+            lasts: Lasts::Work,
+        }),
+        mark: None,
+        generation: completed.fence,
+        attempt: 1,
+        began: None,
+        ..completed.clone()
+    };
+    let shedding = Record {
+        state: State::Completed(Outcome {
+            body: Body::KeptFor {
+                bytes: Bytes::from_static(b"{\"charge\":\"ch_2\"}"),
+                keep: Duration::from_secs(3_600),
+            },
+            ..Outcome::success("").with_head("201 Created")
+        }),
+        ..completed.clone()
+    };
+    let suspected = Record {
+        audit: vec![Note {
+            deed: Deed::Suspected,
+            who: "onceward".into(),
+            why: "the same facts stand in slot 0102".into(),
+            at: Timestamp::from_micros(1_777_777_774_000_000),
+        }],
+        ..completed
+    };
+    [
+        ("reserved", reserved),
+        ("shedding", shedding),
+        ("suspected", suspected),
+    ]
 }
 
 /// The records behind the fixtures, field by field.

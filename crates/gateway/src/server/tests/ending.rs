@@ -126,9 +126,10 @@ async fn shut_down_under_way(lanes: Lanes) {
     assert_eq!(silent.hear_all().await, "");
     assert!(!world.running.is_finished());
     world.gate.add_permits(1);
+    // All there is, so the connection has ended. Whether the answer says so beforehand depends on
+    // whether its lane had heard of the shutdown by then.
     let all = busy.hear_all().await;
     assert!(all.starts_with("HTTP/1.1 200"), "{all}");
-    assert!(all.contains("connection: close"), "{all}");
     world.end().await;
 }
 

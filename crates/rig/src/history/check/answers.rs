@@ -1,7 +1,9 @@
 //! C2: all terminal answers of a generation are one answer, the one its effect gave.
 
 use super::{Case, Check, Report};
-use crate::history::{Class, LedgerRow, State, Verb, generation::Generation, op::Op, sight::Sight};
+use crate::history::{
+    Answer, Class, LedgerRow, State, Verb, generation::Generation, op::Op, sight::Sight,
+};
 
 pub(super) fn check(case: &Case<'_>, report: Report<'_>) {
     for generation in &case.lineage.all {
@@ -55,6 +57,11 @@ fn differs_from_effect<'a>(
         .iter()
         .any(|op| op.verb() == Verb::Resolve)
     {
+        return None;
+    }
+    // The effect of a twin is in another slot; what this slot's service once did says nothing.
+    let copied = |op: &&Op<'_>| op.answer() == Some(Answer::Copied);
+    if generation.effects.is_empty() && generation.completions.iter().any(copied) {
         return None;
     }
     let effects = case.effects_behind(generation);

@@ -54,7 +54,10 @@ fn outcome_without_effect<'a>(case: &Case<'a>, generation: &Generation<'a>) -> O
         .map(Sight::Op)
         .or(last.map(Sight::Last))?;
     let hash = first.hash();
-    let refused = |op: &Op<'_>| op.answer() == Some(Answer::Refused) && op.hash() == hash;
+    let refused = |op: &Op<'_>| {
+        let without = [Some(Answer::Refused), Some(Answer::Copied)];
+        without.contains(&op.answer()) && op.hash() == hash
+    };
     let settled = |op: &Op<'_>| op.verb() == Verb::Resolve && !is_probe(op);
     let mut excuses = generation.completions.iter().chain(&generation.answers);
     if excuses.any(|op| refused(op) || settled(op)) {
