@@ -1,6 +1,6 @@
 //! `onceward list`: which records there are.
 
-use onceward::{Engine, SlotId};
+use onceward::{Engine, Found, Record, SlotId};
 
 use onceward_gateway::units::Invalid;
 
@@ -10,7 +10,7 @@ use crate::{
     prefix,
     runtime::block_on,
     select::{self, Which},
-    store, walk,
+    show, store, walk,
 };
 
 use self::page::Page;
@@ -19,13 +19,18 @@ mod page;
 
 /// List records, one per line
 ///
-/// Without a name or a filter, all of them, in the order of their slots. Keys are not stored, so
+/// Without a name or a filter, all of them, in the order of their slots; but reservations, which
+/// are no work, only with `--state reserved`. Keys are not stored, so
 /// they cannot be shown; answers are left out, because they may hold personal data.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLE)]
 pub(crate) struct Args {
     #[command(flatten)]
     select: select::Args,
+
+    /// Only work that was let pass although it looked like that in another slot
+    #[arg(long, conflicts_with_all = ["slot", "key"])]
+    suspected: bool,
 
     /// Show at most this many
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = limit)]
@@ -52,14 +57,18 @@ const EXAMPLE: &str = "\
 Columns:
   slot       the first digits of its name, enough for --slot
   state      claimed: somebody is at it; completed: done, and retries get its outcome;
-             unknown: nobody knows whether it happened; open: the next arrival executes it
+             unknown: nobody knows whether it happened; open: the next arrival executes it;
+             reserved: no work, but a business identity that the work in another slot has taken
   age        since it was last written; --older-than goes by this
   due        when its lease lapses or it expires
-  reason     why nobody knows
+  reason     why nobody knows, which slot it stands for, or which it looks like
 
 Examples:
   onceward list --state unknown --older-than 2h
       what has waited to be settled for two hours
+
+  onceward list --suspected --older-than 1h
+      what looked like other work, and passed
 
   onceward list --tenant acct_42 --json --limit 1000 | jq -r .slot
       the slots of one tenant";
@@ -107,7 +116,12 @@ impl Args {
             }
         };
         let filter = sieve.filter(engine).await?;
-        let records = walk::each(engine, &filter, self.after, self.limit, |it| page.add(&it));
+        let wants = |record: &Record| {
+            let is_meant = filter.state.is_some() || record.reservation().is_none();
+            is_meant && (!self.suspected || show::is_suspected(record))
+        };
+        let add = |it: Found| page.add(&it);
+        let records = walk::wanted(engine, &filter, self.after, self.limit, wants, add);
         let more = records.await?;
         if page.end()? == 0 {
             console.say("no records");

@@ -60,6 +60,14 @@ pub(crate) struct Args {
     #[arg(value_parser = retention, allow_hyphen_values = true)]
     retention: Option<Duration>,
 
+    /// Keep the bodies of answers for this long, and the rest of the records longer
+    ///
+    /// Shorter than the retention. A retry that comes later is told that the work was done, with
+    /// the status and location of its answer.
+    #[arg(long, value_name = "DURATION")]
+    #[arg(value_parser = retention, allow_hyphen_values = true)]
+    keep_body: Option<Duration>,
+
     /// Spare room for bursts, and for expired records that are not swept yet
     ///
     /// At most 1000%.
@@ -116,6 +124,8 @@ How it is worked out:
   bytes       = records x (overhead of the store + answer size); an estimate
                 Overhead per record: memory 400 B, embedded 220 B, postgres 350 B with its
                 indexes, redis 300 B, dynamodb 150 B. Replicas are not counted.
+                With --keep-body, records younger than that have all of their answer, older
+                ones the first 256 B of it: status and headers.
   duplicates  = rate x duplicates
   collision   = records x (records - 1) / 2 / 2^bits, about: the chance that any two of the
                 records have equal keys though nobody repeated one (birthday bound)
@@ -225,7 +235,17 @@ impl Args {
                 "give --retry-horizon, or --retention, as long as callers may retry",
             ));
         }
+        if let Some(keep) = self.keep_body
+            && keep >= retention
+        {
+            let kept = figures::seconds(retention);
+            return Err(Failure::new(
+                format!("bodies cannot be kept longer than their records, which are kept {kept}"),
+                "give a shorter --keep-body, or a longer --retention",
+            ));
+        }
         Ok(Load {
+            keep_body: self.keep_body,
             rate: self.rate,
             window,
             retention,
@@ -246,6 +266,16 @@ fn warnings(load: &Load, capacity: &Capacity) -> Vec<String> {
             "a retention of {} is shorter than the {} that the retry horizon needs: \
              a retry that comes later runs the work again",
             figures::seconds(load.retention),
+            figures::seconds(needed),
+        ));
+    }
+    if let Some(keep) = load.keep_body
+        && keep < needed
+    {
+        warnings.push(format!(
+            "bodies are kept for {}, and callers retry for {}: a retry in between is told that \
+             the work was done, and does not get its answer",
+            figures::seconds(keep),
             figures::seconds(needed),
         ));
     }

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     name: NameArgs,
 
-    /// Records in this state: claimed, completed, unknown or open
+    /// Records in this state: claimed, completed, unknown, open or reserved
     #[arg(long, value_parser = state, conflicts_with_all = ["slot", "key"])]
     state: Option<StateName>,
 

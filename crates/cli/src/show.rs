@@ -2,6 +2,7 @@
 //!
 //! Keys are not stored, so they cannot be shown; bodies are left to `onceward inspect --body`.
 
+use onceward::record::{Deed, Lasts, Note};
 use onceward::{Body, Effect, Ending, Found, Outcome, Record, State, Timestamp};
 
 use crate::{figures, utc};
@@ -41,6 +42,36 @@ pub(crate) fn reason(record: &Record) -> &str {
     match &record.state {
         State::Unknown(reason) => reason.as_str(),
         State::Claimed(_) | State::Completed(_) | State::Open | State::Reserved(_) => "",
+    }
+}
+
+/// Returns what else there is to say in a line: why nobody knows, or which other slot there is.
+pub(crate) fn remark(record: &Record) -> String {
+    if let Some(reservation) = record.reservation() {
+        let slot = reservation.slot.to_string();
+        return format!("for slot {}", &slot[..16]);
+    }
+    let suspicion = record.audit.iter().find(|note| is_suspicion(note));
+    match (reason(record), suspicion) {
+        ("", Some(note)) => note.why.to_string(),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+/// Whether the work was let pass although it looked like that in another slot.
+pub(crate) fn is_suspected(record: &Record) -> bool {
+    record.audit.iter().any(is_suspicion)
+}
+
+fn is_suspicion(note: &Note) -> bool {
+    note.deed == Deed::Suspected
+}
+
+/// Says how long a business identity stays taken.
+pub(crate) const fn lasts(lasts: Lasts) -> &'static str {
+    match lasts {
+        Lasts::Work => "as long as that work is kept",
+        Lasts::Window => "until it is due",
     }
 }
 
@@ -149,6 +180,8 @@ mod tests {
             (records::open(hour), 2 * hour, "expired 1h ago"),
             (records::unknown(Some(hour)), minute, "expires in 59m"),
             (records::unknown(None), 1000 * hour, "never"),
+            (records::shedding(hour), minute, "sheds its body in 59m"),
+            (records::reserved(hour), minute, "is reviewed in 59m"),
         ] {
             assert_eq!(due(&seen(record, at)), said);
         }
@@ -159,10 +192,7 @@ mod tests {
         let kept = Outcome::failure("4242").with_head("alice");
         assert_eq!(outcome(&kept), "failure, head 5 B, body 4 B");
         let cut = Outcome::success(vec![0; 2048]).keeping(1);
-        assert_eq!(
-            outcome(&cut),
-            "success, head 0 B, body 2 KiB, too large to be kept"
-        );
+        assert_eq!(outcome(&cut), "success, head 0 B, body 2 KiB, not kept");
     }
 
     #[test]

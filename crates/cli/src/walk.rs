@@ -1,7 +1,7 @@
 //! Walking through a store: page after page, in the order of the slots.
 
 use onceward::{
-    Engine, Found, SlotId,
+    Engine, Found, Record, SlotId,
     store::{Filter, Reply},
 };
 
@@ -16,8 +16,20 @@ const PAGE: usize = 256;
 pub(crate) async fn each(
     engine: &Engine,
     filter: &Filter,
+    after: Option<SlotId>,
+    limit: usize,
+    each: impl FnMut(Found) -> Result<(), Failure>,
+) -> Result<Option<SlotId>, Failure> {
+    wanted(engine, filter, after, limit, |_| true, each).await
+}
+
+/// The same for those records that `wants` lets pass as well: the others do not count.
+pub(crate) async fn wanted(
+    engine: &Engine,
+    filter: &Filter,
     mut after: Option<SlotId>,
     limit: usize,
+    wants: impl Fn(&Record) -> bool,
     mut each: impl FnMut(Found) -> Result<(), Failure>,
 ) -> Result<Option<SlotId>, Failure> {
     let mut left = limit;
@@ -25,7 +37,7 @@ pub(crate) async fn each(
     loop {
         let page = engine.list(filter, after, left.saturating_add(1).min(PAGE));
         let Reply { value: page, now } = page.await.map_err(|error| trouble::of(&error))?;
-        for (slot, record) in page.records {
+        for (slot, record) in page.records.into_iter().filter(|it| wants(&it.1)) {
             // One more than was asked for: now it is known that there is more.
             if left == 0 {
                 return Ok(last);
@@ -88,6 +100,29 @@ mod tests {
         let (seen, next) = walk(&world, None, 2 * PAGE).await;
         assert_eq!(seen, 2 * PAGE);
         assert_eq!(walk(&world, next, usize::MAX).await, (PAGE, None));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_wants_does_not_count() {
+        let world = world(10).await;
+        let reserved = records::reserved(records::LONG);
+        for name in 0..PAGE {
+            let slot = records::slot(&format!("reserved {name}"));
+            let done = world.store.insert(slot, &reserved, Timestamp::NEVER);
+            done.await.unwrap();
+        }
+        let wanted = async |limit| {
+            let (all, mut seen) = (Filter::default(), 0);
+            let wants = |record: &Record| record.reservation().is_none();
+            let walk = wanted(&world.engine, &all, None, limit, wants, |_| {
+                seen += 1;
+                Ok(())
+            });
+            let next = walk.await.unwrap();
+            (seen, next.is_some())
+        };
+        assert_eq!(wanted(10).await, (10, false));
+        assert_eq!(wanted(9).await, (9, true));
     }
 
     #[tokio::test]

@@ -38,7 +38,7 @@ pub struct Elsewhere {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Twin {
     /// It succeeded, and this was its answer.
-    Done(Replay),
+    Done(Box<Replay>),
     /// It looks the same, and came a short while ago.
     Suspected,
 }
@@ -64,6 +64,9 @@ pub struct Busy {
     pub retry_after: Duration,
     /// Whether this caller was refused because too many were waiting already.
     pub crowded: bool,
+    /// The slot of the work that is under way, if that is the same work under another key of the
+    /// same tenant.
+    pub twin: Option<SlotId>,
 }
 
 /// Nobody knows whether the work happened.
@@ -103,6 +106,7 @@ impl Verdict {
             Step::Busy { until } => Self::Busy(Busy {
                 retry_after: until.since(now),
                 crowded: false,
+                twin: None,
             }),
             Step::Hold { mark: None, reason } => Self::Unknown(Unsettled { slot, reason }),
             Step::Claim { .. }

@@ -184,7 +184,7 @@ mod tests {
         let _running = bob.begin("running").await.expect_claim();
         let count = census(&world).count().await.unwrap();
         let records: Vec<_> = count.states.iter().map(|(records, _)| *records).collect();
-        assert_eq!(records, [1, 3 * PAGE as u64, 1, 0]);
+        assert_eq!(records, [1, 3 * PAGE as u64, 1, 0, 0]);
         assert_eq!(count.tenants["bob"].unknown, 1);
         assert_eq!(count.tenants["alice"].unknown, 0);
         assert_eq!(count.tenants["alice"].stored, count.states[1].1 as i64);

@@ -29,6 +29,7 @@ mod problem;
 pub(crate) mod quotas;
 mod reader;
 pub mod reference;
+mod rules;
 mod store;
 mod terms;
 mod token;

@@ -1,9 +1,9 @@
 //! The start-up summary: what is protected, how well, and what is not.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use http::HeaderName;
-use onceward::{Durability, Effect};
+use onceward::{Durability, Effect, Policy};
 use onceward_http::quota::Limit;
 use onceward_http::{KeyNeed, KeySource, OnBusy, Terms};
 
@@ -144,8 +144,29 @@ fn terms(terms: &Terms) -> String {
         OnBusy::Refuse => "duplicates refused".into(),
         _ => "duplicates get 202".into(),
     };
-    let kept = write_duration(terms.policy.retention);
-    format!("{key}, {effect}, kept {kept}, {busy}")
+    let kept = kept(&terms.policy);
+    format!("{key}, {effect}, kept {kept}, {busy}{}", rules(terms))
+}
+
+fn kept(policy: &Policy) -> String {
+    let kept = write_duration(policy.retention);
+    match policy.keep_body {
+        Some(body) => format!("{kept} (bodies {})", write_duration(body)),
+        None => kept,
+    }
+}
+
+/// What names the work besides its key.
+fn rules(terms: &Terms) -> String {
+    let unique = terms.unique.iter();
+    let mut told: String = unique
+        .map(|rule| format!(", once per {}", rule.on))
+        .collect();
+    if let Some(rule) = &terms.suspect {
+        let within = write_duration(rule.within);
+        let _ = write!(told, ", suspects the same {} within {within}", rule.same);
+    }
+    told
 }
 
 /// What keys are made of.

@@ -23,7 +23,7 @@ use crate::prefer::Prefer;
 use crate::problem::{Media, Naming, Problem};
 use crate::quota::Quotas;
 use crate::read::{self, Received};
-use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer, derive};
+use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer, derive, rules};
 
 /// Makes the requests of one route safe to retry. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -66,7 +66,10 @@ struct Asked {
 
 impl Guard {
     /// Returns a guard that keeps its records with `engine`, under `terms`.
-    pub fn new(engine: &Engine, terms: Terms) -> Self {
+    pub fn new(engine: &Engine, mut terms: Terms) -> Self {
+        if !terms.unique.is_empty() && terms.key == KeyNeed::Optional {
+            terms.key = KeyNeed::Required;
+        }
         let mut policy = terms.policy.clone();
         policy.on_busy = match terms.on_busy {
             OnBusy::Wait(limit) => onceward::OnBusy::Wait(limit),
@@ -159,6 +162,7 @@ impl Guard {
         X: Execute<B>,
     {
         let (mut parts, body) = request.into_parts();
+        rules::take_confirmation(&mut parts);
         let inner = &self.0;
         let look = match inner.look(&parts) {
             // Boxed, like every execution: a replay shall not carry the room that one takes.
@@ -213,6 +217,11 @@ impl Guard {
             Some(verdict) => inner.answer(verdict, Media::of(&parts.headers), arrival.id()),
             None => {
                 let received = asked.received;
+                // Only here: what was answered before costs nothing more.
+                let arrival = match inner.bound(arrival, &parts, &received).await {
+                    Ok(arrival) => arrival,
+                    Err(problem) => return inner.refuse(&problem, Media::of(&parts.headers), None),
+                };
                 let work = self.execute(parts, received, arrival, prefer, execute);
                 Box::pin(work).await
             }
@@ -235,8 +244,9 @@ impl Guard {
         let (inner, slot) = (&self.0, arrival.id());
         let (claim, mut ticket) = match inner.admit(&parts, &arrival).await {
             Ok(Admission::Granted(claim, ticket)) => (claim, ticket),
-            Ok(Admission::Verdict(Verdict::Busy(_))) if inner.accepts(prefer) => {
-                return answer::accepted(slot, prefer.respond_async);
+            Ok(Admission::Verdict(Verdict::Busy(busy))) if inner.accepts(prefer) => {
+                // The same work under another key is the same caller's.
+                return answer::accepted(busy.twin.unwrap_or(slot), prefer.respond_async);
             }
             Ok(Admission::Verdict(verdict)) => {
                 return inner.answer(verdict, Media::of(&parts.headers), slot);
@@ -326,6 +336,7 @@ impl Inner {
             if terms.key == KeyNeed::Derived {
                 derive::forget_sent(trailers);
             }
+            rules::forget_confirmation(trailers);
         }
         let key = match look {
             Look::Found(key) => key,
@@ -385,6 +396,21 @@ impl Inner {
             Some(on_busy) => arrival.on_busy(on_busy),
             None => arrival,
         })
+    }
+
+    /// Binds the work to what the rules say names it besides its key.
+    async fn bound(
+        &self,
+        arrival: Arrival,
+        parts: &Parts,
+        received: &Received,
+    ) -> Result<Arrival, Problem> {
+        if !rules::apply(&self.terms) {
+            return Ok(arrival);
+        }
+        let secret = Box::pin(self.engine.secret()).await;
+        let secret = secret.map_err(|error| unavailable(&error))?;
+        rules::bind(arrival, &self.terms, parts, &received.data, secret)
     }
 
     /// What this caller wants while the first is running, if not what the terms say.

@@ -16,6 +16,8 @@ pub const IDEMPOTENCY_ATTEMPT: HeaderName = HeaderName::from_static("idempotency
 pub const IDEMPOTENCY_FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
 /// What became of the work, where the status does not say it.
 pub const IDEMPOTENCY_OUTCOME: HeaderName = HeaderName::from_static("idempotency-outcome");
+/// On a request: it is meant, although it looks like another one. It goes no further than here.
+pub const IDEMPOTENCY_CONFIRM: HeaderName = HeaderName::from_static("idempotency-confirm");
 /// The key, as OASIS Repeatable Requests names it.
 pub const REPEATABILITY_REQUEST_ID: HeaderName =
     HeaderName::from_static("repeatability-request-id");

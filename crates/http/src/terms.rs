@@ -6,7 +6,9 @@ use std::time::Duration;
 use http::HeaderName;
 use onceward::Policy;
 
-use crate::{Field, FingerprintRules, KeySource, Profile, Statuses};
+use crate::{
+    Field, FingerprintRules, KeySource, Profile, Statuses, SuspectRule, UniqueRule, rules,
+};
 
 /// Whether a request needs a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +91,11 @@ pub struct Terms {
     pub status_resource: bool,
     /// How old a key that tells its age (UUIDv7) may be. Default: any age.
     pub key_age_max: Option<Duration>,
+    /// What succeeds once, whatever the key. Default: nothing. With such a rule an optional key is
+    /// required: nobody else would find the work by its identity.
+    pub unique: Vec<UniqueRule>,
+    /// What is hardly meant twice in a row, whatever the keys. Default: nothing.
+    pub suspect: Option<SuspectRule>,
 }
 
 // === impl Terms ===
@@ -123,6 +130,21 @@ impl Terms {
         self
     }
 
+    /// Also lets work succeed once by what `rule` finds in its request, whatever the key. An
+    /// optional key is then required.
+    #[must_use]
+    pub fn unique(mut self, rule: UniqueRule) -> Self {
+        self.unique.push(rule);
+        self
+    }
+
+    /// Suspects work that looks like other work, whatever the keys.
+    #[must_use]
+    pub fn suspect(mut self, rule: SuspectRule) -> Self {
+        self.suspect = Some(rule);
+        self
+    }
+
     /// Whether these terms name parts of the path, which whoever routes the request has to tell
     /// ([`PathFields`](crate::PathFields)).
     pub fn needs_path(&self) -> bool {
@@ -130,11 +152,8 @@ impl Terms {
             KeySource::Fields(fields) => fields.path_names().next().is_some(),
             _ => false,
         };
-        derived
-            || self
-                .key_equals
-                .as_ref()
-                .is_some_and(|field| field.path_name().is_some())
+        let equal = self.key_equals.as_ref();
+        derived || equal.is_some_and(|field| field.path_name().is_some()) || rules::need_path(self)
     }
 
     /// Names the operation, so that requests to several paths meet in one slot.
@@ -226,6 +245,8 @@ impl Default for Terms {
             store_headers: None,
             status_resource: false,
             key_age_max: None,
+            unique: Vec::new(),
+            suspect: None,
         }
     }
 }

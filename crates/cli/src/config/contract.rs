@@ -31,6 +31,8 @@ pub(crate) struct Args {
     given: Given,
 }
 
+mod rules;
+
 /// Where the service is does not matter to its callers.
 const ANYWHERE: &str = "http://127.0.0.1:3000";
 
@@ -92,6 +94,7 @@ fn contract(config: &Config) -> String {
          GET, HEAD, OPTIONS and\nTRACE need none. The time counts from the end of the work.\n",
     );
     text.push_str(&exceptions(config));
+    text.push_str(&rules::of(config));
     text.push_str("\n## What the answers mean\n\n");
     text.push_str("| request | final: stop | not done: retry | nobody knows | while running |\n");
     text.push_str("|---|---|---|---|---|\n");
@@ -154,7 +157,10 @@ fn key_row(name: &str, terms: &Terms) -> String {
     if let Some(field) = &terms.key_equals {
         let _ = write!(place, ", equal to `{field}`");
     }
-    let valid = write_duration(policy.retention);
+    let mut valid = write_duration(policy.retention);
+    if let Some(keep) = policy.keep_body {
+        valid = format!("{valid}; bodies {}", write_duration(keep));
+    }
     let largest = write_size(terms.request_max as u64);
     format!("| {name} | {need} | {place} | {operation} | {valid} | {largest} |\n")
 }
@@ -242,6 +248,7 @@ fn answers(config: &Config) -> String {
     let expired = by_profile(config, 410, 412, |profile| profile == Profile::Oasis);
     let unknown = unknown(config);
     let caller = caller_rows(config);
+    let ruled = rules::rows(config);
     format!(
         "
 | answer | what to do |
@@ -253,7 +260,8 @@ fn answers(config: &Config) -> String {
 | 408 `request-cut` | Nothing was done: the body did not arrive in full. Retry with the same key. |
 | 409 `in-progress` | The first attempt is running. Retry with the same key after `Retry-After`. |
 {unknown}\
-| 409 `answer-not-kept` | The work was done, and its answer was too large to keep. Do not retry. |
+| 409 `answer-not-kept` | The work was done, and its answer was too large to keep or is not kept any longer. Do not retry. |
+{ruled}\
 | {expired} `expired` | The key is too old. Find out what became of it before making a new one. |
 | 413 `body-too-large` | Nothing was done. Send less. |
 | {reused} `key-reused` | The key was used for a different request. Nothing was done. Correct the program. |

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onceward::{Found, Record, State, Timestamp, record::Note};
+use onceward::{Found, Outcome, Record, State, Timestamp, record::Note};
 
 use crate::{figures, show, utc};
 
@@ -28,6 +28,13 @@ fn work(found: &Found) -> Vec<Line> {
     if let State::Unknown(reason) = &record.state {
         lines.push(line("reason", show::plain(reason.as_str())));
     }
+    if let Some(reservation) = record.reservation() {
+        lines.extend([
+            line("taken by", format!("slot {}", reservation.slot)),
+            line("its generation", reservation.generation.to_string()),
+            line("lasts", show::lasts(reservation.lasts)),
+        ]);
+    }
     lines.extend([
         line("tenant", show::plain(record.scope.tenant())),
         line("operation", show::plain(record.scope.operation())),
@@ -47,6 +54,9 @@ fn times(found: &Found) -> Vec<Line> {
     ];
     if let State::Claimed(lease) = &record.state {
         lines.push(line("lease", figures::span(lease.length)));
+    }
+    if let Some(keep) = record.outcome().and_then(Outcome::keeps_body_for) {
+        lines.push(line("body kept", figures::span(keep)));
     }
     lines.extend([
         line("retention", kept_for(Some(record.retention), "for ever")),
@@ -155,6 +165,29 @@ mod tests {
         assert_eq!(facts(&table, "outcome"), ["success, head 3 B, body 4 B"]);
         assert_eq!(facts(&table, "retention"), ["for ever"]);
         assert_eq!(facts(&table, "status"), [""; 0]);
+    }
+
+    #[test]
+    fn a_reservation_says_for_which_work_and_how_long() {
+        let record = records::reserved(records::LONG);
+        let reservation = *record.reservation().unwrap();
+        let table = shown(record);
+        assert_eq!(facts(&table, "state"), ["reserved"]);
+        let slot = format!("slot {}", reservation.slot);
+        assert_eq!(facts(&table, "taken by"), [&*slot]);
+        let generation = reservation.generation.to_string();
+        assert_eq!(facts(&table, "its generation"), [&*generation]);
+        assert_eq!(facts(&table, "lasts"), ["as long as that work is kept"]);
+    }
+
+    #[test]
+    fn both_retentions_are_told() {
+        let table = shown(records::shedding(Duration::from_secs(77)));
+        assert_eq!(facts(&table, "state"), ["completed"]);
+        assert_eq!(facts(&table, "body kept"), ["1m 17s"]);
+        let due = "1970-01-01T00:01:17.000001Z  sheds its body in 12s";
+        assert_eq!(facts(&table, "due"), [due]);
+        assert_eq!(facts(&table, "retention").len(), 1);
     }
 
     #[test]

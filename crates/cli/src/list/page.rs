@@ -114,7 +114,7 @@ impl Row {
                 record.attempt.to_string(),
                 figures::about(found.now.since(record.written)),
                 show::due(found),
-                show::cut(show::plain(show::reason(record)), REASON_WIDTH),
+                show::cut(show::plain(&show::remark(record)), REASON_WIDTH),
             ],
         }
     }
@@ -152,6 +152,26 @@ slot              state    tenant   operation  attempt  age    due            re
 0200000000000000  unknown  tenant   operation  1        1m 5s  never          the holder fell silent
 "
         );
+    }
+
+    #[test]
+    fn reservations_and_suspects_name_the_other_slot() {
+        let reserved = records::reserved(records::LONG);
+        let other = reserved.reservation().unwrap().slot.to_string();
+        let looks = format!("the same facts stand in slot {other}");
+        let mut suspected = records::completed(records::LONG);
+        suspected.audit.push(onceward::record::Note {
+            deed: onceward::record::Deed::Suspected,
+            ..records::note(&looks)
+        });
+        let table = table(vec![row("01", reserved), row("02", suspected)]);
+        let lines: Vec<_> = table.lines().skip(1).collect();
+        assert!(lines[0].contains("  reserved  "), "{table}");
+        assert!(
+            lines[0].contains(&format!("for slot {}", &other[..16])),
+            "{table}"
+        );
+        assert!(lines[1].contains("the same facts stand in slot"), "{table}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Load {
     pub(super) window: Window,
     /// How long a record is kept. Above zero, and not always as long as the window asks for.
     pub(super) retention: Duration,
+    /// How long bodies are kept, if not as long as that.
+    pub(super) keep_body: Option<Duration>,
     pub(super) margin: Percent,
     pub(super) duplicates: Percent,
     pub(super) key_bits: u16,
@@ -50,6 +52,19 @@ pub(super) struct Capacity {
     /// Whether the bytes were measured, so that no reader takes them for more than they are.
     pub(super) bytes_are: &'static str,
     pub(super) bytes: Bytes,
+    /// What it is about if bodies go first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bodies: Option<Bodies>,
+}
+
+/// What becomes of bodies that go before their records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Bodies {
+    pub(super) kept_s: u64,
+    /// Records that still have theirs: margin included.
+    pub(super) records: u128,
+    /// What all records would take if bodies stayed.
+    pub(super) bytes_if_they_stayed: Bytes,
 }
 
 /// Bytes for all records, by store.
@@ -81,6 +96,9 @@ pub(super) const OVERHEAD: Bytes = Bytes {
 
 const TEN_MINUTES_S: u128 = 600;
 
+/// The bytes of an answer that stay when its body goes: status and headers, of which few are long.
+pub(super) const HEAD: u64 = 256;
+
 // === impl Window ===
 
 impl Window {
@@ -97,6 +115,18 @@ impl Capacity {
     /// Works out what `load` needs.
     pub(super) fn of(load: &Load) -> Self {
         let records = records(load, load.margin);
+        let all = Bytes::of(records, load.answer);
+        let bodies = load.keep_body.map(|keep| Bodies {
+            kept_s: keep.as_secs(),
+            records: self::records(
+                &Load {
+                    retention: keep,
+                    ..*load
+                },
+                load.margin,
+            ),
+            bytes_if_they_stayed: all,
+        });
         let duplicates = share(load.rate, load.duplicates.millionths());
         let originals = share(
             load.rate,
@@ -114,7 +144,12 @@ impl Capacity {
             collision_probability: collision(records, load.key_bits),
             answer_bytes: load.answer,
             bytes_are: "estimate",
-            bytes: Bytes::of(records, load.answer),
+            bytes: bodies.map_or(all, |bodies| {
+                let head = load.answer.min(HEAD);
+                let gone = (records - bodies.records.min(records)) * u128::from(load.answer - head);
+                all.less(gone)
+            }),
+            bodies,
         }
     }
 }
@@ -165,6 +200,17 @@ impl Bytes {
             postgres: total(OVERHEAD.postgres),
             redis: total(OVERHEAD.redis),
             dynamodb: total(OVERHEAD.dynamodb),
+        }
+    }
+
+    /// Returns what is left where each store keeps so many bytes less.
+    fn less(self, bytes: u128) -> Self {
+        Self {
+            memory: self.memory - bytes,
+            embedded: self.embedded - bytes,
+            postgres: self.postgres - bytes,
+            redis: self.redis - bytes,
+            dynamodb: self.dynamodb - bytes,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The plan for people: an aligned table.
 
+use std::fmt::Write as _;
+
 use super::capacity::{Capacity, Load, OVERHEAD};
 use crate::figures;
 
@@ -29,7 +31,14 @@ pub(super) fn of(load: &Load, capacity: &Capacity) -> String {
 
 /// Returns the rows that hold for every store.
 fn needs(load: &Load, capacity: &Capacity) -> Vec<Row> {
-    vec![
+    let bodies = capacity.bodies.map(|bodies| {
+        Row::new(
+            "with bodies",
+            figures::grouped(bodies.records),
+            format!("of them, which are younger than {}", kept(load)),
+        )
+    });
+    let mut rows = vec![
         Row::new("retention", figures::seconds(load.retention), reason(load)),
         Row::new(
             "records",
@@ -59,7 +68,13 @@ fn needs(load: &Load, capacity: &Capacity) -> Vec<Row> {
             capacity.collision_probability.text(),
             format!("that two random keys are equal, {} bits", load.key_bits),
         ),
-    ]
+    ];
+    rows.splice(2..2, bodies);
+    rows
+}
+
+fn kept(load: &Load) -> String {
+    load.keep_body.map(figures::seconds).unwrap_or_default()
 }
 
 /// Says where the retention comes from.
@@ -82,13 +97,20 @@ fn reason(load: &Load) -> String {
 /// Returns a row for each store.
 fn bytes(load: &Load, capacity: &Capacity) -> Vec<Row> {
     let overheads = OVERHEAD.by_store();
+    let stayed = capacity.bodies.iter();
+    let stayed: Vec<_> = stayed
+        .flat_map(|bodies| bodies.bytes_if_they_stayed.by_store())
+        .collect();
     let totals = capacity.bytes.by_store().into_iter();
     totals
         .zip(overheads)
         .map(|((store, total), (_, overhead))| {
             let each = figures::bytes(overhead);
             let answer = figures::bytes(load.answer.into());
-            let note = format!("{each} a record, and an answer of {answer}");
+            let mut note = format!("{each} a record, and an answer of {answer}");
+            if let Some(stayed) = stayed.iter().find(|(name, _)| *name == store) {
+                let _ = write!(note, "; {} if bodies stayed", figures::bytes(stayed.1));
+            }
             Row::new(store, figures::bytes(total), note)
         })
         .collect()

@@ -54,6 +54,39 @@ fn example_comes_out_as_worked_by_hand() {
 }
 
 #[test]
+fn bodies_that_go_first_are_counted_by_themselves() {
+    let (load, capacity) = plan("--rate 10 --retention 1000s --keep-body 100s --margin 0%");
+    let bodies = capacity.bodies.unwrap();
+    assert_eq!((capacity.records, bodies.records), (10_000, 1_000));
+    assert_eq!(bodies.bytes_if_they_stayed.embedded, 10_000 * 1_244);
+    // Nine of ten are without the 768 bytes of their body.
+    let wanted = 10_000 * (220 + 256) + 1_000 * 768;
+    assert_eq!(capacity.bytes.embedded, wanted);
+    let told = table::of(&load, &capacity);
+    assert!(
+        told.contains("1,000  of them, which are younger than 100 s"),
+        "{told}"
+    );
+    assert!(told.contains(" if bodies stayed"), "{told}");
+    let warned = warnings(&load, &capacity);
+    assert!(
+        warned
+            .iter()
+            .any(|it| it.starts_with("bodies are kept for 100 s")),
+        "{warned:?}"
+    );
+
+    let small = plan("--rate 10 --retention 1000s --keep-body 1s --answer-size 100B").1;
+    assert_eq!(small.bytes, small.bodies.unwrap().bytes_if_they_stayed);
+    assert!(
+        args("--rate 1 --retention 10s --keep-body 10s")
+            .load()
+            .is_err()
+    );
+    assert_eq!(plan("--rate 10 --retention 1000s").1.bodies, None);
+}
+
+#[test]
 fn records_round_up_from_the_exact_product() {
     // In floating point 10 x 10 x 1.1 is 110.00000000000001, which would round up to 111.
     let exact = plan("--rate 10 --retention 10s --margin 10%").1;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onceward::{
     Body, Fence, Found, Outcome, Record, State, Timestamp,
-    record::{Note, Point},
+    record::{Lasts, Note, Point, Reservation},
 };
 use serde::{Serialize, Serializer};
 
@@ -29,6 +29,8 @@ pub(crate) struct View<'a> {
     now: Moment,
     lease_s: Option<Figure>,
     retention_s: Option<Figure>,
+    /// How long the body is kept, if not as long as the rest.
+    keep_body_s: Option<Figure>,
     unknown_retention_s: Option<Figure>,
     fence: String,
     mark: Option<String>,
@@ -37,6 +39,8 @@ pub(crate) struct View<'a> {
     /// The HTTP status of the answer, if the outcome is one.
     status: Option<u16>,
     outcome: Option<OutcomeView>,
+    /// Which work has taken the business identity that this stands for.
+    reservation: Option<ReservationView>,
     notes: Vec<NoteView<'a>>,
 }
 
@@ -56,6 +60,14 @@ struct OutcomeView {
     head_bytes: usize,
     body_bytes: u64,
     body_kept: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReservationView {
+    slot: String,
+    generation: String,
+    /// Whether it is for as long as that work is kept, or for a window.
+    lasts: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,6 +103,7 @@ impl<'a> View<'a> {
             now: Moment(found.now),
             lease_s: seconds(lease),
             retention_s: seconds(Some(record.retention)),
+            keep_body_s: seconds(record.outcome().and_then(Outcome::keeps_body_for)),
             unknown_retention_s: seconds(record.unknown_retention),
             fence: record.fence.to_string(),
             mark: record.mark.as_ref().map(Fence::to_string),
@@ -98,6 +111,7 @@ impl<'a> View<'a> {
             point: record.point.as_deref().map(PointView::of),
             status: record.outcome().and_then(super::status),
             outcome: record.outcome().map(OutcomeView::of),
+            reservation: record.reservation().map(ReservationView::of),
             notes: record.audit.iter().map(NoteView::of).collect(),
         }
     }
@@ -143,6 +157,21 @@ impl OutcomeView {
             head_bytes: outcome.head.len(),
             body_bytes,
             body_kept,
+        }
+    }
+}
+
+// === impl ReservationView ===
+
+impl ReservationView {
+    fn of(reservation: &Reservation) -> Self {
+        Self {
+            slot: reservation.slot.to_string(),
+            generation: reservation.generation.to_string(),
+            lasts: match reservation.lasts {
+                Lasts::Work => "work",
+                Lasts::Window => "window",
+            },
         }
     }
 }
@@ -213,6 +242,26 @@ mod tests {
         assert_eq!(view["status"], Value::Null);
         assert_eq!(view["retention_s"], Value::Null);
         assert!(!view.to_string().contains("done"), "{view}");
+    }
+
+    #[test]
+    fn a_reservation_names_the_work_and_a_body_its_own_time() {
+        let record = records::reserved(records::LONG);
+        let reservation = *record.reservation().unwrap();
+        let view = shown(record);
+        assert_eq!(view["state"], "reserved");
+        let wanted = json!({
+            "slot": reservation.slot.to_string(),
+            "generation": reservation.generation.to_string(),
+            "lasts": "work",
+        });
+        assert_eq!(view["reservation"], wanted);
+        assert_eq!(view["keep_body_s"], Value::Null);
+        let view = shown(records::shedding(Duration::from_secs(60)));
+        assert_eq!(
+            (&view["state"], &view["keep_body_s"]),
+            (&json!("completed"), &json!(60))
+        );
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod statuses;
 mod streams;
 mod tenants;
 mod truncation;
+mod unique;
 mod unkeyed;
 mod unknown;
 

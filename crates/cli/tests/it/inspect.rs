@@ -217,8 +217,9 @@ fn answer_for_machines_has_every_field() {
         .map(String::as_str)
         .collect();
     fields.sort_unstable();
-    let wanted = "attempt began due effect fence generation lease_s mark notes now operation \
-                  outcome point reason retention_s slot state status tenant unknown_retention_s written";
+    let wanted = "attempt began due effect fence generation keep_body_s lease_s mark notes now \
+                  operation outcome point reason reservation retention_s slot state status tenant \
+                  unknown_retention_s written";
     assert_eq!(fields, wanted.split_whitespace().collect::<Vec<_>>());
     assert_eq!(object["notes"], json!([]));
 }

@@ -44,6 +44,8 @@ mod streams;
 mod tenants;
 #[path = "../http/truncation.rs"]
 mod truncation;
+#[path = "../http/unique.rs"]
+mod unique;
 #[path = "../http/unknown.rs"]
 mod unknown;
 

@@ -53,6 +53,26 @@ async fn duplicates_on_both_are_executed_once_and_answered_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_charged_once_whatever_the_key_and_the_gateway() {
+    let origin = Origin::start().await;
+    let config = "[[route]]\nmatch = \"POST /payments\"\n\
+                  unique = [{ name = \"paid-order\", on = [\"/order_id\"] }]\n";
+    let gateways = pair(&origin, config).await;
+    for order in 1..=10 {
+        let body = format!("{{\"order_id\": {order}}}");
+        let asks: Vec<_> = (0..16)
+            .map(|caller| pay(&format!("{order}-{caller}")).body(body.clone()))
+            .collect();
+        let callers = asks.iter().enumerate();
+        let callers = callers.map(|(caller, asked)| ask(&gateways[caller % 2], asked));
+        let answers = join_all(callers).await;
+
+        assert_eq!(origin.count(), order);
+        expect_one_original(&answers);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_duplicate_on_one_waits_for_the_answer_that_the_other_gets() {
     let (origin, gate) = held().await;
     let [one, two] = pair(&origin, "").await;

@@ -81,6 +81,7 @@ impl Engine {
                 return Ok(Verdict::Busy(Busy {
                     retry_after,
                     crowded,
+                    twin: Some(running.slot),
                 }));
             }
             let waited = reach.own_time().saturating_sub(started);
@@ -220,7 +221,8 @@ impl Engine {
         if claim.is_for(reservation) {
             return Ok(Some(Taken::Held));
         }
-        if reservation.lasts == Lasts::Window && there.due() <= now {
+        let passed = reservation.lasts == Lasts::Window && there.due() <= now;
+        if passed || matches!(identity.kind(), Kind::Meant(_)) {
             return Ok(None);
         }
         let Reply { value: work, now } = self.shared.look_at(reservation).await?;
@@ -258,7 +260,7 @@ impl Engine {
             }
             (Kind::Unique(Then::Refuse), Standing::Done(replay)) => {
                 arrival.meters().already_done.increment(1);
-                Taken::Refused(refuse(Twin::Done(replay)))
+                Taken::Refused(refuse(Twin::Done(Box::new(replay))))
             }
             (_, Standing::Done(replay)) => Taken::Instead(replay),
             (_, Standing::Void) => return Ok(None),

@@ -30,6 +30,9 @@ pub(crate) enum Kind {
     Unique(Then),
     /// It is hardly meant twice within this time.
     Suspect(Duration, Suspicion),
+    /// The same, and the caller says that it is meant: nobody is asked, the next is compared with
+    /// this one.
+    Meant(Duration),
 }
 
 /// What a caller gets whose work has succeeded under another key.
@@ -135,6 +138,17 @@ impl Identity {
         Self::new(rule.into(), value.into(), Kind::Suspect(within, then))
     }
 
+    /// Says that work with these facts is meant, however soon it follows other work with them: it
+    /// is not suspected, and the next is compared with it. Nothing changes for an identity that
+    /// succeeds once.
+    #[must_use]
+    pub fn confirmed(mut self) -> Self {
+        if let Kind::Suspect(within, _) = self.kind {
+            self.kind = Kind::Meant(within);
+        }
+        self
+    }
+
     fn new(rule: Arc<str>, value: Vec<u8>, kind: Kind) -> Self {
         Self {
             rule,
@@ -153,7 +167,7 @@ impl Identity {
     pub(super) fn filed(mut self, scope: &Scope, secret: &Secret) -> Self {
         let word = match self.kind {
             Kind::Unique(_) => "unique",
-            Kind::Suspect(..) => "suspect",
+            Kind::Suspect(..) | Kind::Meant(_) => "suspect",
         };
         // No operation has a control character in it, so no key is ever filed here.
         let domain = format!("\u{1}{word} {}", self.rule);

@@ -134,7 +134,7 @@ impl Record {
         let (lasts, retention) = match identity.kind() {
             // From then on the sweeper looks whether the work is still kept.
             Kind::Unique(_) => (Lasts::Work, claim.retention),
-            Kind::Suspect(within, _) => (Lasts::Window, within),
+            Kind::Suspect(within, _) | Kind::Meant(within) => (Lasts::Window, within),
         };
         let reservation = Reservation {
             slot,

@@ -395,6 +395,22 @@ async fn a_suspected_duplicate_is_refused_or_answered_until_the_window_is_over()
 }
 
 #[tokio::test]
+async fn work_that_is_confirmed_passes_and_the_next_is_compared_with_it() {
+    let world = World::new().policy(|policy| policy.on_busy(OnBusy::Refuse));
+    pays(&world, "k1", &facts(Suspicion::Refuse)).await;
+    let meant = facts(Suspicion::Refuse).map(Identity::confirmed);
+    let claim = world.begin_as("k2", &meant).await.expect_claim();
+    claim.complete("paid again").await.unwrap();
+    assert_eq!(world.record("k2").await.unwrap().audit, []);
+    let verdict = world.begin_as("k3", &facts(Suspicion::Return)).await;
+    assert_eq!(verdict.expect_replay(), "paid again");
+    // What succeeds once does so whatever is confirmed.
+    pays(&world, "k4", &order("1001")).await;
+    let order = order("1001").map(Identity::confirmed);
+    assert_eq!(world.begin_as("k5", &order).await.expect_replay(), "paid");
+}
+
+#[tokio::test]
 async fn nobody_is_suspected_for_work_that_failed() {
     let world = World::new();
     let claim = world.begin_as("k1", &facts(Suspicion::Refuse)).await;

@@ -83,7 +83,9 @@ fn read<'s>(
         .is_some_and(|it| it.key_header == KeyHeader::Drop);
     let routes = routes(source, &top, &defaults, dropped);
     check_dropped(source, &defaults, dropped);
-    let fallback = defaults.hold(source, &[]);
+    let mut fallback = defaults.hold(source, &[]);
+    defaults.rules.check_names(source, &routes);
+    defaults.rules.hold(&mut fallback.terms, "default");
     let limits = limits(source, &top);
     let kept = routes.iter().map(|route| route.terms.policy.body_max);
     let around = quotas::Around {
@@ -435,6 +437,8 @@ fn routes(source: &Source<'_>, top: &Section<'_>, defaults: &Written, dropped: b
         if let Some(operation) = &operation {
             keys::warn_apart(source, &routes, &route, operation);
         }
+        written.rules.check_names(source, &routes);
+        written.rules.hold(&mut route.terms, &route.name);
         routes.push(route);
     }
     routes

@@ -5,7 +5,7 @@
 
 use self::Part::{
     Admin, ApiKey, Defaults, Fingerprint, Header, Identity, Jwt, KeyFrom, Limits, Log, Previous,
-    Problems, Quotas, Route, Store, Tls, Top, Upstream,
+    Problems, Quotas, Route, Store, Suspect, Tls, Top, Unique, Upstream,
 };
 
 mod list;
@@ -32,6 +32,8 @@ pub(crate) enum Part {
     Fingerprint,
     Previous,
     Probe,
+    Unique,
+    Suspect,
 }
 
 /// One field.
@@ -50,12 +52,10 @@ pub(crate) struct Field {
 }
 
 /// Names that have a meaning in later versions: they are refused by name.
-const LATER: [(Part, &str); 5] = [
+const LATER: [(Part, &str); 3] = [
     (Store, "cache"),
     (Identity, "forward_auth"),
     (Identity, "mtls"),
-    (Defaults, "unique"),
-    (Defaults, "suspect"),
 ];
 
 /// Every field of a table, in the order of the manual.
@@ -87,7 +87,7 @@ pub(crate) fn is_later(part: Part, name: &str) -> bool {
 
 impl Part {
     /// All tables, in the order of the manual.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 21] = [
         Top,
         Upstream,
         Tls,
@@ -107,6 +107,8 @@ impl Part {
         Fingerprint,
         Previous,
         Self::Probe,
+        Unique,
+        Suspect,
     ];
 
     /// What the table is called in a message.
@@ -131,6 +133,8 @@ impl Part {
             Fingerprint => "fingerprint",
             Previous => "fingerprint.previous",
             Self::Probe => "probe",
+            Unique => "unique",
+            Suspect => "suspect",
         }
     }
 
@@ -182,6 +186,14 @@ impl Part {
             Fingerprint => "What makes a request the same request.",
             Previous => "What did so before a change, while records from then are kept.",
             Self::Probe => "For `effect = \"probed\"`: how to ask whether the work happened.",
+            Unique => {
+                "What succeeds once per caller, whatever the key; see docs/defence.md. A route may \
+                 have several of these. Rules of one name stand for one thing, on whatever route."
+            }
+            Suspect => {
+                "What is hardly meant twice in a row, whatever the keys: a guess; see \
+                 docs/defence.md. A request with `Idempotency-Confirm: intended` passes."
+            }
         }
     }
 

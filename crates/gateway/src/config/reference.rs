@@ -10,7 +10,7 @@ use super::fields::{self, Field, Part};
 const WIDTH: usize = 96;
 
 /// Tables that stand inside another one, each with the field that holds it.
-const INNER: [(Part, Part, &str); 7] = [
+const INNER: [(Part, Part, &str); 9] = [
     (Part::Identity, Part::Jwt, "jwt"),
     (Part::Identity, Part::Header, "header"),
     (Part::Identity, Part::ApiKey, "api_key"),
@@ -18,6 +18,8 @@ const INNER: [(Part, Part, &str); 7] = [
     (Part::Defaults, Part::Fingerprint, "fingerprint"),
     (Part::Fingerprint, Part::Previous, "previous"),
     (Part::Defaults, Part::Probe, "probe"),
+    (Part::Defaults, Part::Unique, "unique"),
+    (Part::Defaults, Part::Suspect, "suspect"),
 ];
 
 /// Tables that are left out of the example's own settings, for they name files or callers that

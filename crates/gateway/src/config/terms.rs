@@ -66,6 +66,8 @@ impl Written {
         terms.key_age_max = value(&self.key_age_max);
         self.check_key_age(source, terms.policy.retention);
         self.check_keys(source, names);
+        self.check_keep_body(source, terms.policy.retention);
+        self.rules.check(source, value(&self.key), names);
         self.check_probe(source, names);
         Held {
             terms,
@@ -104,6 +106,9 @@ impl Written {
         self.check_span(source, "unknown_retention", &self.unknown_retention);
         if let Some(At { value, .. }) = &self.unknown_retention {
             policy = policy.unknown_retention(*value);
+        }
+        if let Some(At { value, .. }) = &self.keep_body {
+            policy = policy.keep_body(*value);
         }
         if let Some(At { value, .. }) = &self.max_answer {
             policy = policy.body_max(usize::try_from(*value).unwrap_or(usize::MAX));

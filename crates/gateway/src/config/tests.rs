@@ -11,6 +11,7 @@ use crate::route::Routes;
 
 mod keys;
 mod refused;
+mod rules;
 mod warned;
 
 const TOP: &str = "upstream = \"http://127.0.0.1:3000\"\n";

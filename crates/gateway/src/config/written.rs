@@ -13,6 +13,7 @@ use super::fields::Part;
 use super::keys::{self, Inherited};
 use super::problem::{At, Source, Span};
 use super::reader::Section;
+use super::rules::Ruling;
 use crate::route::Probe;
 use crate::units::{self, Invalid};
 
@@ -42,6 +43,8 @@ pub(super) struct Written {
     pub(super) store_headers: Option<At<Vec<HeaderName>>>,
     pub(super) key_age_max: Option<At<Duration>>,
     pub(super) probe: Option<At<Probe>>,
+    pub(super) keep_body: Option<At<Duration>>,
+    pub(super) rules: Ruling,
 }
 
 /// What a duplicate gets while the first is running.
@@ -114,6 +117,8 @@ impl Written {
             store_headers: header_names(table, "store_headers"),
             key_age_max: table.parsed("key_age_max", units::duration),
             probe: probe(source, table),
+            keep_body: table.parsed("keep_body", units::duration),
+            rules: Ruling::read(source, table),
         }
     }
 
@@ -124,6 +129,9 @@ impl Written {
             key_equals,
             fingerprint,
         } = self.keys_over(below);
+        let keep_body = self.keep_body_over(below);
+        let off = self.is_off_over(below);
+        let rules = self.rules.over(&below.rules, off);
         // What belongs to another effect is left out: a route that says `opaque` has no use for
         // the probe of the defaults.
         let effect = self.effect.as_ref().map(|at| at.value);
@@ -143,6 +151,8 @@ impl Written {
                     key_from,
                     key_equals,
                     fingerprint,
+                    keep_body,
+                    rules,
                 }
             };
         }

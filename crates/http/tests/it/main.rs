@@ -22,5 +22,6 @@ mod replay;
 mod scope;
 mod store;
 mod streams;
+mod unique;
 mod wire;
 mod world;

@@ -139,3 +139,34 @@ key_equals = "/order_id"
     assert!(!usual.contains("made of the request"), "{usual}");
     assert!(!usual.contains("has to be equal"), "{usual}");
 }
+
+#[test]
+fn rules_are_told_where_there_are_any() {
+    let told = told(
+        r#"
+[[route]]
+match = "POST /payments"
+retention = "30d"
+keep_body = "24h"
+unique = [{ name = "paid-order", on = ["/order_id"], then = "refuse" }]
+suspect = { same = ["/user", "/amount"], within = "30s", then = "refuse" }
+"#,
+    );
+    for said in [
+        "| `POST /payments` | required | header",
+        "| 30d; bodies 1d |",
+        "| `POST /payments` | `paid-order`: succeeds once for each `/order_id` within 30d; another \
+         key gets 409 `already-done` |",
+        "| `POST /payments` | the same `/user and /amount` under another key within 30s gets 409 \
+         `suspected-duplicate`, unless it says `Idempotency-Confirm: intended` |",
+        "| 409 `already-done` | It was done",
+        "| 409 `suspected-duplicate` | Nothing was done.",
+    ] {
+        assert!(told.contains(said), "{said}\n{told}");
+    }
+    let plain = self::told("");
+    assert!(
+        !plain.contains("Whatever the key") && !plain.contains("already-done"),
+        "{plain}"
+    );
+}

@@ -3,7 +3,7 @@
 use super::Field;
 use super::Part::{
     self, Admin, ApiKey, Defaults, Fingerprint, Header, Identity, Jwt, KeyFrom, Limits, Log,
-    Previous, Probe, Problems, Quotas, Route, Store, Tls, Top, Upstream,
+    Previous, Probe, Problems, Quotas, Route, Store, Suspect, Tls, Top, Unique, Upstream,
 };
 
 const fn field(
@@ -174,6 +174,8 @@ pub(super) const FIELDS: &[Field] = &[
         "`allowed` runs opaque work again when nobody knows whether it was done. That is outside the promise: only where doing it twice is harmless."),
     field(Defaults, "retention", "duration", "24h", r#""24h""#,
         "How long an answer is kept, counted from the end of the work. It has to be longer than any caller goes on retrying."),
+    field(Defaults, "keep_body", "duration", "as long as the answer", r#""1h""#,
+        "How long the body of an answer is kept, if not as long as the rest; below the retention. A later retry gets 409 `answer-not-kept` with the status and location of the answer, and nothing is executed again."),
     field(Defaults, "unknown_retention", "duration", "until settled", r#""30d""#,
         "How long an unknown record is kept. What it stood for may then be done again."),
     field(Defaults, "lease", "duration", "30s", r#""30s""#,
@@ -214,6 +216,10 @@ pub(super) const FIELDS: &[Field] = &[
         "How old a key may be that tells its age (UUIDv7); an older one gets 410. Keep it below the retention."),
     field(Defaults, "probe", "table", "none", r#"{ url = "/payments/by-key/{key}" }"#,
         "How the service is asked whether the work happened; see probe. Needed for `probed`, and only there."),
+    field(Defaults, "unique", "list of tables", "nothing", r#"[{ name = "paid-order", on = ["/order_id"] }]"#,
+        "What succeeds once, whatever the key, for as long as its answer is kept; see unique. A request without one of the fields gets 400 `invalid-request`, and one without a key 400 `missing-key`."),
+    field(Defaults, "suspect", "table", "nothing", r#"{ same = ["/user_id", "/amount"], within = "30s" }"#,
+        "What is hardly meant twice in a row, whatever the keys; see suspect. A request without one of the fields, or without a key, is not suspected."),
 
     field(Route, "match", "method and path", "needed", r#""POST /payments""#,
         "Which requests: a method, or `*`, and a path as it is on the wire. `{name}` matches a segment and `{*rest}` the rest, each at least one byte; a trailing slash counts."),
@@ -254,4 +260,20 @@ pub(super) const FIELDS: &[Field] = &[
 
     field(Probe, "url", "URL or path", "needed", r#""/payments/by-key/{key}""#,
         "Where to ask, at the upstream unless it is a whole URL. `{key}` and `{fence}` stand for those of the request, `{name}` for a part of the route's match."),
+
+    field(Unique, "name", "text", "needed", r#""paid-order""#,
+        "The name of the rule: letters, digits, dots, dashes and underscores. Callers see it in refusals."),
+    field(Unique, "on", "list of fields", "needed", r#"["/order_id"]"#,
+        "What tells one from another. `/name` stands for a member of a JSON body or a field of a form, `{name}` for a part of the route's match. A text of digits equals the number. Routes with a rule of the same name list the same number of fields, which are compared in this order."),
+    field(Unique, "then", "\"return\" or \"refuse\"", "return", r#""return""#,
+        "What a request gets whose work has succeeded under another key: that answer, or 409 `already-done`."),
+
+    field(Suspect, "name", "text", "that of the route", r#""same-payment""#,
+        "The name of the rule. Routes with rules of one name suspect each other's requests."),
+    field(Suspect, "same", "list of fields", "needed", r#"["/user_id", "/order_id", "/amount"]"#,
+        "What has to be equal; written as in `unique`."),
+    field(Suspect, "within", "duration", "needed", r#""30s""#,
+        "How long after a request others are compared with it."),
+    field(Suspect, "then", "\"flag\", \"refuse\" or \"return\"", "flag", r#""flag""#,
+        "What a suspected duplicate gets: it passes, and is counted, logged and listed; it gets 409 `suspected-duplicate`; or it gets the answer of the first."),
 ];

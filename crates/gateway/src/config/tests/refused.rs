@@ -242,8 +242,6 @@ fn a_link_local_upstream_is_refused_at_its_place() {
 fn what_comes_later_is_refused_by_name() {
     for text in [
         "[defaults]\nmode = \"observe\"",
-        "[[route]]\nmatch = \"POST /a\"\nunique = []",
-        "[[route]]\nmatch = \"POST /a\"\nsuspect = {}",
         "[identity]\nfrom = \"forward-auth\"",
         "[identity]\nfrom = \"mtls\"",
         "[identity]\nfrom = \"none\"\nforward_auth = {}",

@@ -145,6 +145,7 @@ impl Transactional {
 const LATER: Busy = Busy {
     retry_after: Duration::from_secs(1),
     crowded: false,
+    twin: None,
 };
 
 /// What to say where too many wait already.
