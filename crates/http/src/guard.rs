@@ -8,21 +8,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response, header};
+use http::{Request, Response};
 use http_body::Body;
-use onceward::clock::{Clock as _, SystemClock};
-use onceward::{Arrival, BoxError, Engine, Error, Key, Scope, Slot, SlotId, Verdict};
+use onceward::{Arrival, BoxError, Engine, Error, SlotId, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::admit::Admission;
+use crate::arrive::{Asked, Look, Read};
 use crate::body::{AnswerBody, RequestBody};
 use crate::detach::Detach;
 use crate::execute::Execution;
-use crate::headers::{strip_hop_by_hop, strip_ours};
 use crate::prefer::Prefer;
 use crate::problem::{Media, Naming, Problem};
 use crate::quota::Quotas;
-use crate::read::{self, Received};
+use crate::read::Received;
 use crate::{Execute, Handled, KeyNeed, OnBusy, Probe, Terms, answer, derive, rules};
 
 /// Makes the requests of one route safe to retry. Cheap to clone.
@@ -40,28 +39,6 @@ pub(crate) struct Inner {
     /// What callers may take, and have taken.
     pub(crate) quotas: Option<Arc<Quotas>>,
 }
-
-/// What the head of a request says about a key.
-enum Look {
-    /// There is none, or none counts: the request is none of our business.
-    Pass,
-    Found(Key),
-    InBody,
-}
-
-/// A request that is read in full.
-enum Read {
-    Keyed(Asked),
-    Unkeyed(Received),
-}
-
-/// What a request with a key asks for.
-struct Asked {
-    key: Key,
-    caller: Arc<str>,
-    received: Received,
-}
-
 // === impl Guard ===
 
 impl Guard {
@@ -288,145 +265,6 @@ impl Guard {
 // === impl Inner ===
 
 impl Inner {
-    /// The longest anybody waits, whatever it prefers.
-    const WAIT_MAX: Duration = Duration::from_secs(30);
-
-    /// Looks for a key before the body is read, so that a request without one streams through
-    /// untouched.
-    fn look(&self, parts: &Parts) -> Result<Look, Problem> {
-        let terms = &self.terms;
-        if terms.key == KeyNeed::Off || is_safe(&parts.method) {
-            return Ok(Look::Pass);
-        }
-        if terms.key_from.needs_body() {
-            return Ok(Look::InBody);
-        }
-        match (read::key_in_head(terms, parts)?, terms.key) {
-            (Some(key), _) => {
-                refuse_tunnels(parts)?;
-                Ok(Look::Found(key))
-            }
-            (None, KeyNeed::Required | KeyNeed::Derived) => Err(read::missing(terms)),
-            (None, _) => Ok(Look::Pass),
-        }
-    }
-
-    /// Receives the whole body: a cut upload executes nothing, a slow sender holds no key.
-    async fn receive<B>(
-        &self,
-        parts: &Parts,
-        body: B,
-        look: Look,
-        caller: Result<Arc<str>, Problem>,
-    ) -> Result<Read, Problem>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>>,
-    {
-        let terms = &self.terms;
-        // Who may not ask is told before anything is read.
-        let needs_key = matches!(terms.key, KeyNeed::Required | KeyNeed::Derived);
-        if matches!(look, Look::Found(_)) || needs_key {
-            caller.as_ref().map_err(Clone::clone)?;
-        }
-        let mut received = read::body(body, terms.request_max).await?;
-        if let Some(trailers) = &mut received.trailers {
-            // Many servers merge them into the headers.
-            strip_hop_by_hop(trailers);
-            strip_ours(trailers);
-            if terms.key == KeyNeed::Derived {
-                derive::forget_sent(trailers);
-            }
-            rules::forget_confirmation(trailers);
-        }
-        let key = match look {
-            Look::Found(key) => key,
-            _ => match (read::key_in_body(terms, parts, &received.data)?, terms.key) {
-                (Some(key), _) => key,
-                (None, _) if needs_key => return Err(read::missing(terms)),
-                (None, _) => return Ok(Read::Unkeyed(received)),
-            },
-        };
-        refuse_tunnels(parts)?;
-        let caller = caller?;
-        read::refuse_too_old(terms, parts, &key, SystemClock.wall())?;
-        if let Some(field) = &terms.key_equals {
-            derive::refuse_unequal(field, &key, parts, &received.data)?;
-        }
-        Ok(Read::Keyed(Asked {
-            key,
-            caller,
-            received,
-        }))
-    }
-
-    async fn arrival(
-        &self,
-        parts: &Parts,
-        asked: &Asked,
-        prefer: Prefer,
-    ) -> Result<Arrival, Problem> {
-        let terms = &self.terms;
-        let scope = match &terms.operation {
-            Some(name) => Scope::parse(&asked.caller, name),
-            None => {
-                let operation = [parts.method.as_str(), " ", parts.uri.path()].concat();
-                Scope::parse(&asked.caller, &operation)
-            }
-        };
-        let scope = scope.map_err(|_| Problem::TargetTooLong)?;
-        let slot = Slot::new(scope, asked.key.clone());
-        let Received { data, trailers } = &asked.received;
-        let made = derive::fingerprint(terms, &asked.key);
-        let fingerprint =
-            made.unwrap_or_else(|| terms.fingerprint.of(parts, data, trailers.as_ref()));
-        let engine = &self.engine;
-        let mut arrival = match engine.prepared(&slot, &fingerprint) {
-            Some(arrival) => arrival,
-            None => Box::pin(engine.prepare(&slot, &fingerprint))
-                .await
-                .map_err(|error| unavailable(&error))?,
-        };
-        let previous = terms.previous_fingerprint.as_ref();
-        if let Some(previous) = previous.filter(|_| made.is_none()) {
-            let secret = Box::pin(engine.secret()).await;
-            let secret = secret.map_err(|error| unavailable(&error))?;
-            arrival = arrival.or(&previous.of(parts, data, trailers.as_ref()), secret);
-        }
-        Ok(match self.waits(prefer) {
-            Some(on_busy) => arrival.on_busy(on_busy),
-            None => arrival,
-        })
-    }
-
-    /// Binds the work to what the rules say names it besides its key.
-    async fn bound(
-        &self,
-        arrival: Arrival,
-        parts: &Parts,
-        received: &Received,
-    ) -> Result<Arrival, Problem> {
-        if !rules::apply(&self.terms) {
-            return Ok(arrival);
-        }
-        let secret = Box::pin(self.engine.secret()).await;
-        let secret = secret.map_err(|error| unavailable(&error))?;
-        rules::bind(arrival, &self.terms, parts, &received.data, secret)
-    }
-
-    /// What this caller wants while the first is running, if not what the terms say.
-    fn waits(&self, prefer: Prefer) -> Option<onceward::OnBusy> {
-        let most = match self.terms.on_busy {
-            OnBusy::Wait(limit) => limit,
-            OnBusy::Accept => prefer.wait?.min(Self::WAIT_MAX),
-            OnBusy::Refuse => return None,
-        };
-        match prefer.wait {
-            Some(wait) => Some(onceward::OnBusy::Wait(wait.min(most))),
-            None => (prefer.respond_async && self.terms.status_resource)
-                .then_some(onceward::OnBusy::Refuse),
-        }
-    }
-
     /// A place among the executions under way, if there is a limit to them.
     fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
         let permits = self.executions.clone();
@@ -486,25 +324,6 @@ pub(crate) fn unavailable(error: &Error) -> Problem {
         error => tracing::warn!(%error, "no verdict"),
     }
     Problem::StoreUnavailable
-}
-
-/// Refuses what cannot be replayed under a key: a connection that goes on as something else.
-fn refuse_tunnels(parts: &Parts) -> Result<(), Problem> {
-    if parts.headers.contains_key(header::UPGRADE) {
-        return Err(Problem::UpgradeRefused);
-    }
-    match parts.method {
-        Method::CONNECT => Err(Problem::MethodRefused),
-        _ => Ok(()),
-    }
-}
-
-/// Methods that change nothing need no protection.
-fn is_safe(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
-    )
 }
 
 async fn pass<B, X: Execute<B>>(

@@ -13,6 +13,7 @@
 
 mod admit;
 mod answer;
+mod arrive;
 #[cfg(feature = "axum")]
 pub mod axum;
 mod body;
