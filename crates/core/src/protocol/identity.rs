@@ -190,7 +190,7 @@ impl Identity {
 
     /// What identities are sorted by.
     pub(super) fn place_in_line(&self) -> (bool, SlotId) {
-        (matches!(self.kind, Kind::Suspect(..)), self.id())
+        (!matches!(self.kind, Kind::Unique(_)), self.id())
     }
 
     pub(crate) fn scope(&self) -> &Scope {
