@@ -198,6 +198,7 @@ fn late(effect: Effect, marks: &Marks, trouble: impl FnOnce(&Judge)) {
                 // It waited for as long as it may, and the claim was renewed all the while.
                 Verdict::Busy(_) => None,
                 Verdict::Mismatch => panic!("the payload is the same"),
+                Verdict::Elsewhere(_) => panic!("it bears no identity"),
             }
         })
     };
