@@ -118,6 +118,14 @@ impl Inner {
     ) -> Result<Admission, Error> {
         let claim = match self.engine.admit(arrival).await? {
             Verdict::Execute(claim) => claim,
+            Verdict::Replay(replay) => {
+                // It is written already, so it is paid for as far as there is something left.
+                if let (true, Ok(mut ticket)) = (replay.copied, quotas.take(payer, arrival, true)) {
+                    ticket.use_up();
+                    ticket.stored(replay.outcome.kept_len(), false);
+                }
+                return Ok(Admission::Verdict(Verdict::Replay(replay)));
+            }
             verdict => return Ok(Admission::Verdict(verdict)),
         };
         match quotas.take(payer, arrival, claim.attempt() > 1) {

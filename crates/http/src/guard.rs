@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use onceward::{Arrival, BoxError, Engine, Error, SlotId, Verdict};
+use onceward::{Arrival, BoxError, Engine, Error, Sight, SlotId, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::admit::Admission;
@@ -195,9 +195,13 @@ impl Guard {
             None => {
                 let received = asked.received;
                 // Only here: what was answered before costs nothing more.
-                let arrival = match inner.bound(arrival, &parts, &received).await {
+                let bound = inner.bound(arrival.clone(), &parts, &received).await;
+                let arrival = match bound {
                     Ok(arrival) => arrival,
-                    Err(problem) => return inner.refuse(&problem, Media::of(&parts.headers), None),
+                    Err(problem) => {
+                        let media = Media::of(&parts.headers);
+                        return inner.unbound(&arrival, &problem, media).await;
+                    }
                 };
                 let work = self.execute(parts, received, arrival, prefer, execute);
                 Box::pin(work).await
@@ -275,6 +279,21 @@ impl Inner {
     fn accepts(&self, prefer: Prefer) -> bool {
         let accepts = self.terms.on_busy == OnBusy::Accept;
         self.terms.status_resource && (accepts || prefer.respond_async)
+    }
+
+    /// The answer to a request that lacks what a rule needs. What was done before the rule came, or
+    /// by another message, is answered all the same.
+    async fn unbound<B>(
+        &self,
+        arrival: &Arrival,
+        problem: &Problem,
+        media: Media,
+    ) -> Response<AnswerBody<B>> {
+        match self.engine.look(arrival).await {
+            Ok(Sight::Verdict(verdict)) => self.answer(verdict, media, arrival.id()),
+            Ok(Sight::New | Sight::Resumed | Sight::Held) => self.refuse(problem, media, None),
+            Err(error) => self.refuse(&unavailable(&error), media, Some(arrival.id())),
+        }
     }
 
     /// The answer to a request that is not executed.
