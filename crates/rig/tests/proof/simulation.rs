@@ -22,6 +22,8 @@ const ONCE_FAILED: &[u64] = &[
     4_999,  // a holder knew better than the shutdown, and the judge did not
     18_123, // the same
     34_508, // a claim sent twice landed again after it was taken back
+    38_089, // most orders were done under another key, which the floor took for no answer
+    39_810, // the same
 ];
 
 /// Stores that break their contract.
