@@ -134,6 +134,16 @@ impl Outcome {
         self
     }
 
+    /// Returns the outcome as callers get it: without a body that is kept for a time only and
+    /// `is_due` to go, whether or not it is gone already.
+    #[must_use]
+    pub fn told(&self, is_due: bool) -> Self {
+        match self.keeps_body_for() {
+            Some(_) if is_due => self.clone().shed(),
+            _ => self.clone().keeping_for(None),
+        }
+    }
+
     /// Whether both are what one piece of work came to, whatever is left of their bodies.
     pub fn is_of_one(&self, other: &Self) -> bool {
         let whole = |outcome: &Self| outcome.clone().keeping_for(None);

@@ -18,7 +18,7 @@ mod moves;
 pub use identity::{Identity, Standing, Suspicion, Then, standing};
 pub use moves::claim;
 
-pub(crate) use identity::Kind;
+pub(crate) use identity::{Kind, Meeting, meet};
 
 /// A caller that asks for work to be done once, under the rules of a policy.
 ///
@@ -111,7 +111,7 @@ pub fn decide(found: Option<&Record>, arrival: &Arrival, now: Timestamp) -> Step
     match &found.state {
         State::Open => Step::Claim { over: Some(seen) },
         State::Completed(outcome) => Step::Replay {
-            outcome: found.outcome_at(now).unwrap_or_else(|| outcome.clone()),
+            outcome: outcome.told(found.due() <= now),
             completed: found.written,
             expires: found.expires(),
         },

@@ -222,11 +222,7 @@ impl Record {
     /// The outcome as it is told at `now`, if the work is done: without a body that is not kept any
     /// longer, whether or not that is gone already.
     pub fn outcome_at(&self, now: Timestamp) -> Option<Outcome> {
-        let outcome = self.outcome()?.clone();
-        Some(match outcome.keeps_body_for() {
-            Some(_) if self.due() <= now => outcome.shed(),
-            _ => outcome.keeping_for(None),
-        })
+        Some(self.outcome()?.told(self.due() <= now))
     }
 
     /// What has taken the business identity that is filed here, if that is what it is.

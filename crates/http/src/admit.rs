@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use metrics::counter;
-use onceward::{Arrival, Claim, Error, Fingerprint, Key, Scope, Sight, Slot, Verdict};
+use onceward::{Arrival, Claim, Error, Fingerprint, Key, Replay, Scope, Sight, Slot, Verdict};
 
 use crate::guard::Inner;
 use crate::problem::Problem;
@@ -71,7 +71,7 @@ impl Inner {
         payer: &Subject,
         arrival: &Arrival,
     ) -> Result<Admission, Error> {
-        let mut ticket = match quotas.take(payer, arrival, false) {
+        let ticket = match quotas.take(payer, arrival, false) {
             Ok(ticket) => ticket,
             Err(over) => match self.engine.look(arrival).await? {
                 Sight::Verdict(verdict) => return Ok(Admission::Verdict(verdict)),
@@ -93,13 +93,12 @@ impl Inner {
         };
         match self.engine.admit_at_once(arrival).await? {
             Some(Verdict::Execute(claim)) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
-            // Nothing was executed, but a record was written as for any new claim.
-            Some(Verdict::Replay(replay)) if replay.copied => {
-                ticket.use_up();
-                ticket.stored(replay.outcome.kept_len(), false);
-                Ok(Admission::Verdict(Verdict::Replay(replay)))
+            Some(verdict) => {
+                if let Some(replay) = copy(&verdict) {
+                    ticket.copied(replay);
+                }
+                Ok(Admission::Verdict(verdict))
             }
-            Some(verdict) => Ok(Admission::Verdict(verdict)),
             None => {
                 // Whoever waits takes nothing meanwhile.
                 drop(ticket);
@@ -118,15 +117,15 @@ impl Inner {
     ) -> Result<Admission, Error> {
         let claim = match self.engine.admit(arrival).await? {
             Verdict::Execute(claim) => claim,
-            Verdict::Replay(replay) => {
+            verdict => {
                 // It is written already, so it is paid for as far as there is something left.
-                if let (true, Ok(mut ticket)) = (replay.copied, quotas.take(payer, arrival, true)) {
-                    ticket.use_up();
-                    ticket.stored(replay.outcome.kept_len(), false);
+                if let Some(replay) = copy(&verdict)
+                    && let Ok(ticket) = quotas.take(payer, arrival, true)
+                {
+                    ticket.copied(replay);
                 }
-                return Ok(Admission::Verdict(Verdict::Replay(replay)));
+                return Ok(Admission::Verdict(verdict));
             }
-            verdict => return Ok(Admission::Verdict(verdict)),
         };
         match quotas.take(payer, arrival, claim.attempt() > 1) {
             Ok(ticket) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
@@ -179,5 +178,14 @@ impl From<Verdict> for Admission {
             Verdict::Execute(claim) => Self::Granted(claim, None),
             verdict => Self::Verdict(verdict),
         }
+    }
+}
+
+/// The answer of a twin that was just now written down under the arrival's own key, if that is the
+/// verdict.
+fn copy(verdict: &Verdict) -> Option<&Replay> {
+    match verdict {
+        Verdict::Replay(replay) => Some(replay).filter(|replay| replay.copied),
+        _ => None,
     }
 }

@@ -34,33 +34,37 @@ enum Place {
 
 /// Parts of a request that together say what it is about.
 ///
+/// Two requests are about the same thing if their values are, one by one in the order in which
+/// the fields are named. What the fields are called does not count: two messages may call one
+/// thing differently.
+///
 /// ```
 /// use http::Request;
 /// use onceward_http::Fields;
 ///
-/// let fields = Fields::parse(["/payment_id", "/status"])?;
+/// let settled = Fields::parse(["/payment_id", "/status"])?;
 /// let (parts, ()) = Request::post("/settle").body(()).unwrap().into_parts();
-/// let one = fields.digest(&parts, br#"{"payment_id": 100, "status": "settled"}"#)?;
-/// let two = fields.digest(&parts, br#"{"note": "again", "status": "settled", "payment_id": 1e2}"#)?;
+/// let one = settled.digest(&parts, br#"{"payment_id": 100, "status": "settled"}"#)?;
+/// let two = settled.digest(&parts, br#"{"note": "again", "status": "settled", "payment_id": "100"}"#)?;
 /// assert_eq!(one, two);
 ///
-/// let text = fields.digest(&parts, br#"{"payment_id": "100", "status": "settled"}"#)?;
-/// assert_ne!(one, text);
+/// let corrected = Fields::parse(["/id", "/new_status"])?;
+/// let three = corrected.digest(&parts, br#"{"new_status": "settled", "id": 1e2}"#)?;
+/// assert_eq!(one, three);
 ///
-/// let missing = fields.digest(&parts, br#"{"payment_id": 100}"#).unwrap_err();
+/// let missing = settled.digest(&parts, br#"{"payment_id": 100}"#).unwrap_err();
 /// assert_eq!(missing.to_string(), "the request has no /status");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fields {
-    /// In the order of their names, which is before that of those in `path`.
+    all: Vec<Field>,
+    /// Those of the body once more, in the same order: a body is read once for all of them.
     body: Vec<Pointer>,
-    /// In the order of their names, which stand here without braces.
-    path: Vec<Box<str>>,
 }
 
-/// A digest of the names and values of [`Fields`]: equal for equal values, however they are
-/// spelled, and different for different ones.
+/// A digest of the values of [`Fields`]: equal for equal values, however they are spelled, and
+/// different for different ones.
 ///
 /// It is not keyed, so a value of which there are few can be guessed from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -117,7 +121,7 @@ pub enum MissingFields {
 }
 
 /// A digest that is never that of something else.
-const CONTEXT: &str = "onceward 2026-11 fields of a request";
+const CONTEXT: &str = "onceward 2026-11 values of a request";
 
 // === impl Field ===
 
@@ -199,76 +203,65 @@ impl fmt::Display for Field {
 // === impl Fields ===
 
 impl Fields {
-    /// Returns the fields of these names, or why they name none. Their order does not count.
+    /// Returns the fields of these names, in this order, or why they name none.
     pub fn parse<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Result<Self, InvalidField> {
         let fields = names.into_iter().map(|name| Field::parse(name.as_ref()));
         Self::new(fields.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Returns these fields together. Their order does not count, and there is at least one.
+    /// Returns these fields, in this order: at least one, and none twice.
     pub fn new(fields: impl IntoIterator<Item = Field>) -> Result<Self, InvalidField> {
-        let (mut body, mut path) = (Vec::new(), Vec::new());
-        for Field(place) in fields {
-            match place {
-                Place::Body(pointer) => body.push(pointer),
-                Place::Path(name) => path.push(name),
-            }
+        let all: Vec<_> = fields.into_iter().collect();
+        let twice = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
+        match twice {
+            _ if all.is_empty() => return Err(InvalidField::None),
+            Some(at) => return Err(InvalidField::Twice(all[at].to_string().into())),
+            None => {}
         }
-        body.sort_by(|one: &Pointer, two| one.as_str().cmp(two.as_str()));
-        path.sort();
-        let all = Self { body, path };
-        let names: Vec<_> = all.names().collect();
-        match names.windows(2).find(|pair| pair[0] == pair[1]) {
-            _ if names.is_empty() => Err(InvalidField::None),
-            Some(twice) => Err(InvalidField::Twice(twice[0].as_ref().into())),
-            None => Ok(all),
-        }
+        let body = all.iter().filter_map(|field| match &field.0 {
+            Place::Body(pointer) => Some(pointer.clone()),
+            Place::Path(_) => None,
+        });
+        let body = body.collect();
+        Ok(Self { all, body })
     }
 
-    /// Returns the names, in their order.
-    pub fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let body = self.body.iter().map(|pointer| pointer.as_str().into());
-        body.chain(self.path.iter().map(|name| format!("{{{name}}}").into()))
+    /// Returns the fields in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Field> {
+        self.all.iter()
     }
 
     /// Returns the parts of the path among them, without braces.
     pub fn path_names(&self) -> impl Iterator<Item = &str> {
-        self.path.iter().map(|name| &**name)
+        self.all.iter().filter_map(Field::path_name)
     }
 
     /// Returns the digest of what stands in the fields of a request with this whole body.
     ///
-    /// Values are compared as JSON values: `100`, `100.0` and `1e2` are one number, and differ from
-    /// the text `"100"`. What stands in a form or in the path is text. `null` counts as missing,
-    /// an empty text does not.
+    /// Values are compared by what they mean: `100`, `100.0` and `1e2` are one number, and so is
+    /// the text `"100"`, because in a form and in a path there are only texts. `"0100"` is
+    /// another text. `null` counts as missing, an empty text does not.
     pub fn digest(&self, parts: &Parts, body: &[u8]) -> Result<FieldsDigest, MissingFields> {
         let path = PathFields::of(parts);
-        let in_path = self
-            .path
-            .iter()
-            .map(|name| path.and_then(|path| path.get(name)).map(json::text));
-        let found: Vec<_> = self
-            .in_body(parts, body)?
-            .into_iter()
-            .chain(in_path)
-            .collect();
-
-        let absent = self
-            .names()
-            .zip(&found)
-            .filter(|(_, found)| found.is_none());
-        let absent: Vec<_> = absent.map(|(name, _)| name.as_ref().into()).collect();
-        if !absent.is_empty() {
-            return Err(MissingFields::Absent(absent));
-        }
-        let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-        for (name, value) in self.names().zip(found.into_iter().flatten()) {
-            for part in [name.as_bytes(), &value] {
-                hasher.update(&(part.len() as u64).to_le_bytes());
-                hasher.update(part);
+        let mut in_body = self.in_body(parts, body)?.into_iter();
+        let (mut absent, mut hasher) = (Vec::new(), blake3::Hasher::new_derive_key(CONTEXT));
+        for field in &self.all {
+            let found = match &field.0 {
+                Place::Body(_) => in_body.next().flatten(),
+                Place::Path(name) => path.and_then(|path| path.get(name)).map(json::text),
+            };
+            match found.map(json::whole) {
+                Some(value) => {
+                    hasher.update(&(value.len() as u64).to_le_bytes());
+                    hasher.update(&value);
+                }
+                None => absent.push(field.to_string().into()),
             }
         }
-        Ok(FieldsDigest(*hasher.finalize().as_bytes()))
+        match absent.is_empty() {
+            true => Ok(FieldsDigest(*hasher.finalize().as_bytes())),
+            false => Err(MissingFields::Absent(absent)),
+        }
     }
 
     /// What stands in each of the body's fields, in the one spelling of its value.
@@ -294,7 +287,7 @@ impl Fields {
 impl fmt::Display for Fields {
     /// The names, as a sentence lists them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.names().collect();
+        let names: Vec<_> = self.all.iter().map(Field::to_string).collect();
         match names.split_last() {
             Some((last, [])) => f.write_str(last),
             Some((last, others)) => write!(f, "{} and {last}", others.join(", ")),

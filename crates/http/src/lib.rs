@@ -56,7 +56,7 @@ pub use key::KeySource;
 pub use layer::IdempotentLayer;
 pub use operations::OPERATIONS;
 pub use profile::Profile;
-pub use rules::{Facts, SuspectRule, UniqueRule};
+pub use rules::{SuspectRule, UniqueRule};
 pub use service::{Boxed, Idempotent, NotExecuted, ResponseFuture};
 pub use snapshot::outcome;
 pub use statuses::{ClashingStatuses, Fate, StatusPattern, Statuses};

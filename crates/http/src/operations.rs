@@ -61,9 +61,7 @@ async fn look<B>(
     match &record.state {
         State::Completed(outcome) => {
             let replay = Replay {
-                outcome: record
-                    .outcome_at(found.now)
-                    .unwrap_or_else(|| outcome.clone()),
+                outcome: outcome.told(record.due() <= found.now),
                 completed: record.written,
                 expires: record.expires(),
                 copied: false,

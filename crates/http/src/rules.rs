@@ -4,7 +4,6 @@
 //! [`UniqueRule`] says what succeeds once whatever the key, a [`SuspectRule`] what is hardly meant
 //! twice in a row.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +11,9 @@ use http::HeaderMap;
 use http::request::Parts;
 use onceward::{Arrival, Identity, Secret, Suspicion, Then};
 
-use crate::fingerprint::json;
 use crate::headers::IDEMPOTENCY_CONFIRM;
 use crate::problem::Problem;
-use crate::{Field, Fields, InvalidField, MissingFields, Pointer, Terms};
+use crate::{Fields, Terms};
 
 /// What succeeds once per caller, whatever the key: the payment of an order, the cancellation of
 /// a subscription.
@@ -26,9 +24,9 @@ use crate::{Field, Fields, InvalidField, MissingFields, Pointer, Terms};
 ///
 /// ```
 /// use onceward::Then;
-/// use onceward_http::{Facts, Terms, UniqueRule};
+/// use onceward_http::{Fields, Terms, UniqueRule};
 ///
-/// let paid = UniqueRule::new("paid-order", Facts::parse(["/order_id"])?);
+/// let paid = UniqueRule::new("paid-order", Fields::parse(["/order_id"])?);
 /// let terms = Terms::default().unique(paid.then(Then::Refuse));
 /// # Ok::<(), onceward_http::InvalidField>(())
 /// ```
@@ -38,7 +36,7 @@ pub struct UniqueRule {
     /// The name of the rule.
     pub name: Arc<str>,
     /// What tells one from another.
-    pub on: Facts,
+    pub on: Fields,
     /// What a caller gets whose work has succeeded under another key. Default: its answer.
     pub then: Then,
 }
@@ -52,9 +50,9 @@ pub struct UniqueRule {
 /// use std::time::Duration;
 ///
 /// use onceward::Suspicion;
-/// use onceward_http::{Facts, SuspectRule, Terms};
+/// use onceward_http::{Fields, SuspectRule, Terms};
 ///
-/// let facts = Facts::parse(["/user_id", "/order_id", "/amount"])?;
+/// let facts = Fields::parse(["/user_id", "/order_id", "/amount"])?;
 /// let rule = SuspectRule::new("same-payment", facts, Duration::from_secs(30));
 /// let terms = Terms::default().suspect(rule.then(Suspicion::Refuse));
 /// # Ok::<(), onceward_http::InvalidField>(())
@@ -65,23 +63,12 @@ pub struct SuspectRule {
     /// The name of the rule.
     pub name: Arc<str>,
     /// What has to be equal.
-    pub same: Facts,
+    pub same: Fields,
     /// For how long it is compared.
     pub within: Duration,
     /// What a caller gets whose work looks like that under another key. Default: it passes, and
     /// its record says so.
     pub then: Suspicion,
-}
-
-/// Parts of a request that together name something outside of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Facts(Vec<Fact>);
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Fact {
-    field: Field,
-    /// Where it is, unless that is in the path.
-    pointer: Option<Pointer>,
 }
 
 /// In the extensions of a request: its caller says that it is meant.
@@ -92,7 +79,7 @@ struct Confirmed;
 
 impl UniqueRule {
     /// Returns the rule that work of which `on` is the same succeeds once.
-    pub fn new(name: impl Into<Arc<str>>, on: Facts) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, on: Fields) -> Self {
         Self {
             name: name.into(),
             on,
@@ -108,14 +95,18 @@ impl UniqueRule {
     }
 
     fn identity(&self, parts: &Parts, body: &[u8]) -> Result<Identity, Problem> {
-        let value = self.on.value(parts, body).map_err(|missing| {
+        let value = self.on.digest(parts, body).map_err(|missing| {
             let told = format!(
                 "This operation is done once for each {}, but {missing}. Nothing was executed.",
                 self.on
             );
             Problem::InvalidRequest(told.into())
         })?;
-        Ok(Identity::unique(self.name.clone(), value, self.then))
+        Ok(Identity::unique(
+            self.name.clone(),
+            *value.as_bytes(),
+            self.then,
+        ))
     }
 }
 
@@ -124,7 +115,7 @@ impl UniqueRule {
 impl SuspectRule {
     /// Returns the rule that work of which all of `same` are the same is hardly meant twice
     /// `within` that time.
-    pub fn new(name: impl Into<Arc<str>>, same: Facts, within: Duration) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, same: Fields, within: Duration) -> Self {
         Self {
             name: name.into(),
             same,
@@ -141,106 +132,15 @@ impl SuspectRule {
     }
 
     fn identity(&self, parts: &Parts, body: &[u8]) -> Option<Identity> {
-        let value = self.same.value(parts, body).ok()?;
-        let identity = Identity::suspect(self.name.clone(), value, self.within, self.then);
+        let value = self.same.digest(parts, body).ok()?;
+        let name = self.name.clone();
+        let identity = Identity::suspect(name, *value.as_bytes(), self.within, self.then);
         let meant = parts.extensions.get::<Confirmed>().is_some();
         Some(match meant {
             true => identity.confirmed(),
             false => identity,
         })
     }
-}
-
-// === impl Facts ===
-
-impl Facts {
-    /// Returns the fields of these names, in this order, or why they name none.
-    pub fn parse<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Result<Self, InvalidField> {
-        let fields = names.into_iter().map(|name| Field::parse(name.as_ref()));
-        Self::new(fields.collect::<Result<Vec<_>, _>>()?)
-    }
-
-    /// Returns these fields, in this order: at least one, and none twice.
-    pub fn new(fields: Vec<Field>) -> Result<Self, InvalidField> {
-        Fields::new(fields.iter().cloned())?;
-        let facts = fields.into_iter().map(|field| Fact {
-            pointer: Pointer::parse(&field.to_string()).ok(),
-            field,
-        });
-        Ok(Self(facts.collect()))
-    }
-
-    /// Returns how many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns the parts of the path among them, without braces.
-    pub fn path_names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|fact| fact.field.path_name())
-    }
-
-    /// Returns what stands in the fields, for comparing: without their names, so that two routes
-    /// which call one thing differently mean the same.
-    fn value(&self, parts: &Parts, body: &[u8]) -> Result<Vec<u8>, MissingFields> {
-        let (mut value, mut absent) = (Vec::new(), Vec::new());
-        for fact in &self.0 {
-            match fact.value(parts, body) {
-                Ok(one) => {
-                    value.extend_from_slice(&(one.len() as u64).to_le_bytes());
-                    value.extend(one);
-                }
-                Err(MissingFields::Absent(names)) => absent.extend(names),
-                Err(unreadable) => return Err(unreadable),
-            }
-        }
-        match absent.is_empty() {
-            true => Ok(value),
-            false => Err(MissingFields::Absent(absent)),
-        }
-    }
-}
-
-impl fmt::Display for Facts {
-    /// The names, as a sentence lists them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.0.iter().map(|fact| fact.field.to_string()).collect();
-        match names.split_last() {
-            Some((last, [])) => f.write_str(last),
-            Some((last, others)) => write!(f, "{} and {last}", others.join(", ")),
-            None => Ok(()),
-        }
-    }
-}
-
-// === impl Fact ===
-
-impl Fact {
-    /// Returns the one spelling of what stands there. A text of digits is the number that it
-    /// spells: an order is 42 in a path, and may be `42` or `"42"` in a body.
-    fn value(&self, parts: &Parts, body: &[u8]) -> Result<Vec<u8>, MissingFields> {
-        let alone = |document: &[u8], pointer| {
-            let found = json::pick(document, std::slice::from_ref(pointer));
-            found.and_then(|mut found| found.pop().flatten())
-        };
-        match (self.field.text(parts, body)?, &self.pointer) {
-            (Some(text), _) if is_whole_number(&text) => {
-                let whole = Pointer::parse("").expect("the empty pointer is one");
-                let spelled = alone(text.as_bytes(), &whole);
-                Ok(spelled.expect("digits without a leading zero are a number"))
-            }
-            (Some(text), _) => Ok(json::text(&text)),
-            (None, Some(pointer)) => alone(body, pointer).ok_or(MissingFields::NotJson),
-            (None, None) => unreachable!("a part of the path is a text"),
-        }
-    }
-}
-
-/// Whether a text spells a whole number, and in the one way that does.
-fn is_whole_number(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let zeros = digits.len() > 1 && digits.starts_with('0');
-    !digits.is_empty() && !zeros && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether `terms` bind work to anything besides its key.

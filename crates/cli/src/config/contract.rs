@@ -201,7 +201,7 @@ fn place(terms: &Terms) -> String {
         KeySource::Form(name) => format!("form field `{name}`"),
         KeySource::Query(name) => format!("query parameter `{name}`"),
         KeySource::Fields(fields) => {
-            let names: Vec<_> = fields.names().map(|name| format!("`{name}`")).collect();
+            let names: Vec<_> = fields.iter().map(|name| format!("`{name}`")).collect();
             format!("of {}", names.join(" and "))
         }
         KeySource::BodyHash => "of the bytes of the body".into(),

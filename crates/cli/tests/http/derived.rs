@@ -21,7 +21,7 @@ key_from = { fields = ["/payment_id", "/status"] }
 match = "PUT /correct-status"
 operation = "settle-payment"
 key = "derived"
-key_from = { fields = ["/status", "/payment_id"] }
+key_from = { fields = ["/id", "/new_status"] }
 
 [[route]]
 match = "POST /accounts/{account}/close"
@@ -79,7 +79,7 @@ async fn sixteen_payments_at_once_under_sixteen_keys_are_executed_once() {
     }
     let others = [
         r#"{"payment_id":0,"status":"void"}"#,
-        r#"{"payment_id":"0","status":"settled"}"#,
+        r#"{"payment_id":"00","status":"settled"}"#,
     ];
     for other in others {
         let answer = ask(&gateway, &json("POST", "/payments", other).key("0-0")).await;
@@ -118,7 +118,7 @@ async fn two_messages_for_one_operation_meet() {
         r#"{"payment_id":7,"status":"settled"}"#,
     );
     let first = ask(&gateway, &settled.key("a")).await;
-    let corrected = r#"{"reason":"audit","status":"settled","payment_id":7}"#;
+    let corrected = r#"{"reason":"audit","new_status":"settled","id":"7"}"#;
     let corrected = json("PUT", "/correct-status?by=clerk", corrected).key("b");
     expect_replay(&ask(&gateway, &corrected).await, &first);
     let form = Ask::post("/payment-settled")
@@ -128,7 +128,7 @@ async fn two_messages_for_one_operation_meet() {
     let same = json(
         "PUT",
         "/correct-status",
-        r#"{"payment_id":"x7","status":"settled"}"#,
+        r#"{"id":"x7","new_status":"settled"}"#,
     );
     expect_replay(&ask(&gateway, &same).await, &first);
     assert_eq!(origin.count(), 2);

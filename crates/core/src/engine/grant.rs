@@ -18,10 +18,13 @@ pub(super) enum Granted {
     No(Option<Arc<Record>>, Timestamp),
 }
 
-/// What one try came to.
-enum Tried {
+/// What one try to write into a slot came to.
+pub(super) enum Tried {
+    /// It is written, at this time of the store.
     Granted(Timestamp),
+    /// This is in the slot instead, at this time of the store.
     Found(Option<Arc<Record>>, Timestamp),
+    /// It came too late to count.
     Late,
 }
 
@@ -111,7 +114,8 @@ impl Shared {
         }
     }
 
-    async fn try_claim(
+    /// Writes `record` into an empty slot, or over the fence that was seen.
+    pub(super) async fn try_claim(
         &self,
         id: SlotId,
         over: Option<Fence>,

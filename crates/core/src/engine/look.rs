@@ -23,7 +23,9 @@ pub enum Sight {
 // === impl Engine ===
 
 impl Engine {
-    /// Looks what an arrival would get, without writing anything.
+    /// Looks what an arrival would get, without writing anything. The answer of work that bears
+    /// the same business identity under another key is among it, but is not written down under
+    /// this key.
     ///
     /// What is seen may have changed by the time it is acted upon: an arrival that is admitted
     /// after a look can get another verdict.
@@ -38,16 +40,17 @@ impl Engine {
         let call = shared.reach.store.get(arrival.id());
         let Reply { value, now } = shared.reach.ask(call).await?;
         let step = decide(value.as_deref(), arrival, now);
-        Ok(match Verdict::of(step, arrival.id(), now) {
+        let sight = match Verdict::of(step, arrival.id(), now) {
             Ok(Verdict::Busy(_)) => Sight::Held,
-            Ok(verdict) => {
-                count(arrival, &verdict);
-                Sight::Verdict(verdict)
-            }
-            Err(Step::Claim { .. }) => Sight::New,
+            Ok(verdict) => Sight::Verdict(verdict),
+            Err(Step::Claim { .. }) => self.glance(arrival).await?.unwrap_or(Sight::New),
             Err(Step::TakeOver { .. } | Step::Probe { .. }) => Sight::Resumed,
             Err(_) => Sight::Held,
-        })
+        };
+        if let Sight::Verdict(verdict) = &sight {
+            count(arrival, verdict);
+        }
+        Ok(sight)
     }
 
     /// Like [`Engine::admit`], but returns `None` where that would wait or refuse because

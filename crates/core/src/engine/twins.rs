@@ -11,16 +11,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Error, Shared};
+use super::grant::Tried;
+use super::{Engine, Error, Shared, Sight};
 use crate::bugs::{Bug, seeded};
 use crate::claim::{Claim, EndError, Pause};
-use crate::protocol::{Arrival, Identity, Kind, Standing, Suspicion, Then, standing};
+use crate::protocol::{Arrival, Identity, Kind, Meeting, Standing, meet, standing};
 use crate::record::{Lasts, Reservation};
-use crate::store::{self, Insert, Reply, Swap};
+use crate::store::{self, Reply, Swap};
 use crate::sync::time;
 use crate::verdict::{Busy, Elsewhere, Replay, Twin, Unsettled, Verdict};
 use crate::wait::Room;
-use crate::{Fence, OnBusy, Outcome, Record, SlotId, Timestamp};
+use crate::{OnBusy, Outcome, Record, SlotId, Timestamp};
 
 /// A claim whose identities are being taken. Given up halfway, it is released: the work has not
 /// started.
@@ -168,31 +169,33 @@ impl Engine {
                 own.generation = fence;
             }
             let record = Record::reserved(identity, &own, claim.id(), fence);
-            let found = match shared.try_take(identity.id(), over, &record).await {
-                Ok(None) => return Ok(Taken::Held),
-                Ok(Some(found)) => found,
-                Err(error) if !error.is_transient() => return Err(error.into()),
-                Err(_) if seeded(Bug::TornReservation) => return Ok(Taken::Held),
-                Err(error) => {
-                    let waited = reach.own_time().saturating_sub(started);
-                    if waited >= shared.limits.store_patience {
-                        return Err(error.into());
+            let not_after = reach.not_after();
+            let tried = shared.try_claim(identity.id(), over, &record, not_after);
+            let late = match tried.await {
+                Ok(Tried::Granted(_)) => return Ok(Taken::Held),
+                Ok(Tried::Found(Some(there), now)) => {
+                    let meeting = self.meet(identity, claim, arrival, &there, now);
+                    match meeting.await? {
+                        Some(taken) => return Ok(taken),
+                        None => over = Some(there.fence),
                     }
-                    pause.take().await;
                     continue;
                 }
+                Ok(Tried::Found(None, _)) => {
+                    over = None;
+                    continue;
+                }
+                Ok(Tried::Late) => {
+                    store::Error::unavailable(self.store().kind(), "reservations come too late")
+                }
+                Err(error) if !error.is_transient() => return Err(error.into()),
+                Err(_) if seeded(Bug::TornReservation) => return Ok(Taken::Held),
+                Err(error) => error,
             };
-            let Some(there) = found.value else {
-                over = None;
-                continue;
-            };
-            match self
-                .meet(identity, claim, arrival, &there, found.now)
-                .await?
-            {
-                Some(taken) => return Ok(taken),
-                None => over = Some(there.fence),
+            if reach.own_time().saturating_sub(started) >= shared.limits.store_patience {
+                return Err(late.into());
             }
+            pause.take().await;
         }
     }
 
@@ -227,82 +230,81 @@ impl Engine {
         }
         let Reply { value: work, now } = self.shared.look_at(reservation).await?;
         let standing = standing(reservation, work.as_deref(), now);
+        let meeting = meet(identity.kind(), standing);
         let slot = reservation.slot;
-        if standing == Standing::Void {
-            return Ok(None);
-        }
-        if let Kind::Suspect(..) = identity.kind() {
+        if matches!(identity.kind(), Kind::Suspect(..)) && meeting != Meeting::Over {
             arrival.meters().suspected.increment(1);
             tracing::warn!(rule = %identity.rule(), slot = ?arrival.id(), twin = ?slot, "suspected duplicate");
         }
-        let refuse = |twin| {
-            let rule = identity.rule().clone();
-            Verdict::Elsewhere(Elsewhere { rule, twin })
-        };
-        Ok(Some(match (identity.kind(), standing) {
-            (Kind::Suspect(_, Suspicion::Flag), _) => {
+        Ok(Some(match meeting {
+            Meeting::Over => return Ok(None),
+            Meeting::Flagged => {
                 let mut own = claim.holding().record.lock().await;
                 own.suspected(slot, now);
                 return Ok(None);
             }
-            (Kind::Suspect(_, Suspicion::Refuse), _) => Taken::Refused(refuse(Twin::Suspected)),
-            (_, Standing::Running { until }) => Taken::Running(Running {
+            Meeting::Instead(replay) => Taken::Instead(replay),
+            Meeting::Refused(twin) => Taken::Refused(refusal(identity, arrival, twin)),
+            Meeting::Running { until } => Taken::Running(Running {
                 slot,
                 until,
                 seen: now,
             }),
-            (_, Standing::Unsettled { lapsed, reason }) => {
+            Meeting::Unsettled { lapsed, reason } => {
                 if let Some(work) = work.filter(|_| lapsed) {
                     // Whether or not it moved meanwhile: the next to ask sees what it is now.
                     self.shared.mark_lapsed(slot, &work).await?;
                 }
                 Taken::Refused(Verdict::Unknown(Unsettled { slot, reason }))
             }
-            (Kind::Unique(Then::Refuse), Standing::Done(replay)) => {
-                arrival.meters().already_done.increment(1);
-                Taken::Refused(refuse(Twin::Done(Box::new(replay))))
-            }
-            (_, Standing::Done(replay)) => Taken::Instead(replay),
-            (_, Standing::Void) => return Ok(None),
         }))
     }
+
+    /// What an arrival with a free key sees of work that bears an identity which succeeds once;
+    /// `None` if there is nothing that counts.
+    pub(super) async fn glance(&self, arrival: &Arrival) -> Result<Option<Sight>, Error> {
+        let reach = &self.shared.reach;
+        let once = |identity: &&Identity| matches!(identity.kind(), Kind::Unique(_));
+        for identity in arrival.identities().iter().filter(once) {
+            let there = reach.ask(reach.store.get(identity.id())).await?.value;
+            let Some(reservation) = there.as_deref().and_then(Record::reservation) else {
+                continue;
+            };
+            let Reply { value: work, now } = self.shared.look_at(reservation).await?;
+            let standing = standing(reservation, work.as_deref(), now);
+            let verdict = match meet(identity.kind(), standing) {
+                Meeting::Over | Meeting::Flagged => continue,
+                Meeting::Running { .. } | Meeting::Unsettled { lapsed: true, .. } => {
+                    return Ok(Some(Sight::Held));
+                }
+                Meeting::Unsettled { reason, .. } => Verdict::Unknown(Unsettled {
+                    slot: reservation.slot,
+                    reason,
+                }),
+                Meeting::Instead(replay) => {
+                    arrival.meters().already_done.increment(1);
+                    Verdict::Replay(replay)
+                }
+                Meeting::Refused(twin) => refusal(identity, arrival, twin),
+            };
+            return Ok(Some(Sight::Verdict(verdict)));
+        }
+        Ok(None)
+    }
+}
+
+/// The verdict about work that is not to be done on account of its twin.
+fn refusal(identity: &Identity, arrival: &Arrival, twin: Twin) -> Verdict {
+    if let Twin::Done(_) = twin {
+        arrival.meters().already_done.increment(1);
+    }
+    let rule = identity.rule().clone();
+    Verdict::Elsewhere(Elsewhere { rule, twin })
 }
 
 // === impl Shared ===
 
 impl Shared {
-    /// Writes the reservation `record` into an empty slot, or over the fence that was seen.
-    /// Returns what stands there instead.
-    async fn try_take(
-        &self,
-        id: SlotId,
-        over: Option<Fence>,
-        record: &Record,
-    ) -> Result<Option<Reply<Option<Arc<Record>>>>, store::Error> {
-        let reach = &self.reach;
-        let late = |now| Err(store::Error::unavailable(reach.store.kind(), Late(now)));
-        match over {
-            None => {
-                let call = reach.store.insert(id, record, reach.not_after());
-                let Reply { value, now } = reach.ask(call).await?;
-                match value {
-                    Insert::Done => Ok(None),
-                    Insert::Taken(found) => Ok(Some(Reply::new(Some(found), now))),
-                    Insert::Late => late(now),
-                }
-            }
-            Some(seen) => {
-                let call = reach.store.replace(id, seen, record, reach.not_after());
-                let Reply { value, now } = reach.ask(call).await?;
-                match value {
-                    Swap::Done => Ok(None),
-                    Swap::Moved(found) => Ok(Some(Reply::new(found, now))),
-                    Swap::Late => late(now),
-                }
-            }
-        }
-    }
-
     /// The record of the work that has taken an identity.
     async fn look_at(
         &self,
@@ -367,11 +369,6 @@ impl Shared {
     /// How long until a reservation for work without an end is looked at again.
     const REVIEW: Duration = Duration::from_secs(3600);
 }
-
-/// A write that reached the store too late to count.
-#[derive(Debug, thiserror::Error)]
-#[error("a reservation came too late, at {0:?}")]
-struct Late(Timestamp);
 
 // === impl Taking ===
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::bugs::{Bug, seeded};
 use crate::record::Reservation;
-use crate::verdict::Replay;
+use crate::verdict::{Replay, Twin};
 use crate::{Ending, Outcome, Reason, Record, Scope, Secret, SlotId, State, Timestamp};
 
 /// A business identity: an order, an invoice, the facts of a payment. Work that bears one is told
@@ -79,6 +79,47 @@ pub enum Standing {
     Void,
 }
 
+/// What work gets that bears an identity which other work has taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Meeting {
+    /// The identity: what has taken it does not count.
+    Over,
+    /// The identity, and a note that it looks like that work.
+    Flagged,
+    /// The answer of that work.
+    Instead(Replay),
+    /// A refusal.
+    Refused(Twin),
+    /// Nothing yet: that work is under way.
+    Running {
+        /// When its lease lapses.
+        until: Timestamp,
+    },
+    /// A refusal, because nobody knows what became of that work.
+    Unsettled {
+        /// Whether its record is a lapsed claim that has yet to be marked unknown.
+        lapsed: bool,
+        /// Why nobody knows.
+        reason: Reason,
+    },
+}
+
+/// Says what work gets that bears an identity of this kind, given what has become of the work that
+/// has taken it.
+pub(crate) fn meet(kind: Kind, standing: Standing) -> Meeting {
+    match (kind, standing) {
+        (Kind::Meant(_), _) | (_, Standing::Void) => Meeting::Over,
+        (Kind::Suspect(_, Suspicion::Flag), _) => Meeting::Flagged,
+        (Kind::Suspect(_, Suspicion::Refuse), _) => Meeting::Refused(Twin::Suspected),
+        (_, Standing::Running { until }) => Meeting::Running { until },
+        (_, Standing::Unsettled { lapsed, reason }) => Meeting::Unsettled { lapsed, reason },
+        (Kind::Unique(Then::Refuse), Standing::Done(replay)) => {
+            Meeting::Refused(Twin::Done(Box::new(replay)))
+        }
+        (_, Standing::Done(replay)) => Meeting::Instead(replay),
+    }
+}
+
 /// Says what has become of the work behind `reservation`, given the record in its slot.
 ///
 /// Nobody but a retry under its own key, or an operator, can settle work of which nobody knows:
@@ -104,7 +145,7 @@ pub fn standing(reservation: &Reservation, work: Option<&Record>, now: Timestamp
             reason: reason.clone(),
         },
         State::Completed(outcome) if counts(outcome) => Standing::Done(Replay {
-            outcome: work.outcome_at(now).unwrap_or_else(|| outcome.clone()),
+            outcome: outcome.told(work.due() <= now),
             completed: work.written,
             expires: work.expires(),
             copied: false,

@@ -39,7 +39,7 @@ pub(super) fn key_from(source: &Source<'_>, table: &Section<'_>) -> Option<At<Ke
         inner
             .parsed("query", name)
             .map(|at| KeySource::Query(at.value)),
-        fields(source, &inner),
+        fields(source, &inner, "fields").map(KeySource::Fields),
         inner
             .word("body", &[("hash", KeySource::BodyHash)], &[])
             .map(|at| at.value),
@@ -67,26 +67,40 @@ fn unread(table: &Section<'_>, span: Span) -> Option<At<KeySource>> {
     derived.then_some(At { value, span })
 }
 
-fn fields(source: &Source<'_>, table: &Section<'_>) -> Option<KeySource> {
-    let At { value: list, span } = table.texts("fields", field)?;
-    if list.is_empty() && !table.is_empty("fields") {
+/// Reads a list of fields of a request.
+pub(super) fn fields(source: &Source<'_>, table: &Section<'_>, name: &str) -> Option<Fields> {
+    let At { value: list, span } = table.texts(name, field)?;
+    if list.is_empty() && !table.is_empty(name) {
         // Each was refused by itself.
         return None;
     }
-    match Fields::new(list.into_iter().map(|one| one.value)) {
-        Ok(fields) => Some(KeySource::Fields(fields)),
-        Err(invalid) => {
-            let message = match &invalid {
-                InvalidField::None => "fields names nothing".to_owned(),
-                other => format!("fields {other}"),
-            };
-            source.refuse(
-                &span,
-                message,
-                "name each field once, such as [\"/order_id\"]",
-            );
-            None
-        }
+    let made = Fields::new(list.into_iter().map(|one| one.value));
+    let refused = made.map_err(|invalid| {
+        let message = match invalid {
+            InvalidField::None => format!("{name} names nothing"),
+            other => format!("{name} {other}"),
+        };
+        let hint = format!("name each field once, such as {name} = [\"/order_id\"]");
+        source.refuse(&span, message, hint);
+    });
+    refused.ok()
+}
+
+/// Refuses parts of the path that `what` names and that are not among `names`.
+pub(super) fn check_parts<'n>(
+    source: &Source<'_>,
+    span: &Span,
+    what: &str,
+    named: impl Iterator<Item = &'n str>,
+    names: &[&str],
+) {
+    for name in named.filter(|name| !names.contains(name)) {
+        let known = match names {
+            [] => "no part of this path has a name: write one into the match, such as {id}".into(),
+            names => format!("known here: {{{}}}", names.join("}, {")),
+        };
+        let message = format!("{what} names {{{name}}}, which is no part of the match");
+        source.refuse(span, message, known);
     }
 }
 
@@ -111,7 +125,12 @@ pub(super) fn warn_apart(
     let made = |route: &Route| route.terms.key_from.is_made();
     let apart = |other: &&Route| {
         let same = other.terms.operation == route.terms.operation;
-        let differ = other.terms.key_from != route.terms.key_from;
+        let differ = match (&other.terms.key_from, &route.terms.key_from) {
+            (KeySource::Fields(one), KeySource::Fields(two)) => {
+                one.iter().len() != two.iter().len()
+            }
+            (one, two) => one != two,
+        };
         same && differ && (made(route) || made(other)) && other.terms.key != KeyNeed::Off
     };
     if let Some(other) = routes
@@ -126,7 +145,7 @@ pub(super) fn warn_apart(
                  the two never meet",
                 operation.value, other.line
             ),
-            "give both the same key_from, or let their operations differ",
+            "make both keys of the same, with as many fields, or let their operations differ",
         );
     }
 }
@@ -199,27 +218,14 @@ impl Written {
 
     /// Refuses names of parts that the path does not have.
     fn check_path(&self, source: &Source<'_>, names: &[&str]) {
-        let known = match names {
-            [] => "no part of this path has a name: write one into the match, such as {id}".into(),
-            names => format!("known here: {{{}}}", names.join("}, {")),
-        };
-        let check = |span, what: &str, name: &str| {
-            if !names.contains(&name) {
-                let message = format!("{what} names {{{name}}}, which is no part of the match");
-                source.refuse(span, message, &*known);
-            }
-        };
         if let Some(At { value, span }) = &self.key_from
             && let KeySource::Fields(fields) = value
         {
-            fields
-                .path_names()
-                .for_each(|name| check(span, "key_from", name));
+            check_parts(source, span, "key_from", fields.path_names(), names);
         }
-        if let Some(At { value, span }) = &self.key_equals
-            && let Some(name) = value.path_name()
-        {
-            check(span, "key_equals", name);
+        if let Some(At { value, span }) = &self.key_equals {
+            let named = value.path_name().into_iter();
+            check_parts(source, span, "key_equals", named, names);
         }
     }
 }

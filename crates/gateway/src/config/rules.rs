@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onceward::{Suspicion, Then};
-use onceward_http::{Facts, Field, InvalidField, KeyNeed, SuspectRule, Terms, UniqueRule};
+use onceward_http::{Fields, KeyNeed, SuspectRule, Terms, UniqueRule};
 
 use super::fields::Part;
+use super::keys;
 use super::problem::{At, Source, Span};
 use super::reader::Section;
 use super::written::Written;
@@ -25,7 +26,7 @@ pub(super) struct Ruling {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     name: Option<Arc<str>>,
-    same: Facts,
+    same: Fields,
     within: Duration,
     then: Suspicion,
 }
@@ -85,20 +86,11 @@ impl Ruling {
             );
         }
         for (facts, span) in self.facts() {
-            for name in facts.path_names().filter(|name| !names.contains(name)) {
-                let known = match names {
-                    [] => "no part of this path has a name: write one into the match, such as \
-                           {id}"
-                        .into(),
-                    names => format!("known here: {{{}}}", names.join("}, {")),
-                };
-                let message = format!("the rule names {{{name}}}, which is no part of the match");
-                source.refuse(span, message, known);
-            }
+            keys::check_parts(source, span, "the rule", facts.path_names(), names);
         }
     }
 
-    fn facts(&self) -> impl Iterator<Item = (&Facts, &Span)> {
+    fn facts(&self) -> impl Iterator<Item = (&Fields, &Span)> {
         let unique = self.unique.iter().flat_map(|list| &list.value);
         let unique = unique.map(|at| (&at.value.on, &at.span));
         let suspect = self.suspect.iter().map(|at| (&at.value.same, &at.span));
@@ -112,18 +104,18 @@ impl Ruling {
             let of = |terms: &Terms| {
                 let mut rules = terms.unique.iter();
                 let named = rules.find(|other| other.name == rule.name);
-                named.map(|other| other.on.count())
+                named.map(|other| other.on.iter().len())
             };
-            refuse_other(source, span, &rule.name, rule.on.count(), others, of);
+            refuse_other(source, span, &rule.name, rule.on.iter().len(), others, of);
         }
         if let Some(At { value, span }) = &self.suspect
             && let Some(name) = &value.name
         {
             let of = |terms: &Terms| {
                 let named = terms.suspect.as_ref().filter(|other| other.name == *name);
-                named.map(|other| other.same.count())
+                named.map(|other| other.same.iter().len())
             };
-            refuse_other(source, span, name, value.same.count(), others, of);
+            refuse_other(source, span, name, value.same.iter().len(), others, of);
         }
     }
 
@@ -230,34 +222,13 @@ fn suspect(source: &Source<'_>, table: &Section<'_>) -> Option<At<Suspect>> {
 }
 
 /// Reads the fields that a rule is about.
-fn facts(source: &Source<'_>, table: &Section<'_>, name: &str, rule: &Span) -> Option<Facts> {
-    let hint = format!("name each field once, such as {name} = [\"/order_id\"]");
+fn facts(source: &Source<'_>, table: &Section<'_>, name: &str, rule: &Span) -> Option<Fields> {
     if !table.has(name) {
+        let hint = format!("name each field once, such as {name} = [\"/order_id\"]");
         source.refuse(rule, format!("the rule has no {name}"), hint);
         return None;
     }
-    let At { value: list, span } = table.texts(name, field)?;
-    if list.is_empty() && !table.is_empty(name) {
-        // Each was refused.
-        return None;
-    }
-    let fields = list.into_iter().map(|one| one.value).collect();
-    let told = |invalid| match invalid {
-        InvalidField::None => format!("{name} names nothing"),
-        other => format!("{name} {other}"),
-    };
-    let made = Facts::new(fields).map_err(|invalid| source.refuse(&span, told(invalid), hint));
-    made.ok()
-}
-
-fn field(text: &str) -> Result<Field, Invalid> {
-    Field::parse(text).map_err(|invalid| {
-        let hint = match invalid {
-            InvalidField::Braces => "write the name of a part of the match, such as {id}",
-            _ => "write a JSON pointer, such as /order/id, or a part of the match, such as {id}",
-        };
-        Invalid::new(invalid.to_string(), hint)
-    })
+    keys::fields(source, table, name)
 }
 
 fn name(text: &str) -> Result<String, Invalid> {

@@ -139,6 +139,23 @@ pub(crate) fn text(content: &str) -> Vec<u8> {
     out
 }
 
+/// Returns the spelling of a whole number in the place of that of a text which spells it, in the
+/// one way that does.
+pub(crate) fn whole(spelling: Vec<u8>) -> Vec<u8> {
+    let is_text = spelling.first() == Some(&(Tag::Text as u8));
+    let content = spelling.get(text::HEAD_LEN..).unwrap_or_default();
+    let digits = content.strip_prefix(b"-").unwrap_or(content);
+    let is_plain = matches!(digits, [b'0'] | [b'1'..=b'9', ..]);
+    if !is_text || !is_plain || !digits.iter().all(u8::is_ascii_digit) {
+        return spelling;
+    }
+    let found = Pointer::parse("").ok().and_then(|all| {
+        let mut found = pick(content, std::slice::from_ref(&all))?;
+        found.pop().flatten()
+    });
+    found.unwrap_or(spelling)
+}
+
 /// Returns what stands at `pointer` in a document, or `None` if [`canonical`] would refuse it.
 pub(crate) fn find<'a>(body: &'a [u8], pointer: &Pointer) -> Option<Scalar<'a>> {
     let mut walk = Walk::over(body, std::slice::from_ref(pointer), Purpose::Keep)?;

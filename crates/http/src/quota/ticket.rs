@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
-use onceward::Arrival;
+use onceward::{Arrival, Replay};
 
 use super::account::Place;
 use super::{Holdings, Quotas, Subject, weight};
@@ -71,6 +71,12 @@ impl Ticket {
             unknown: -i64::from(resumed),
             stored: i64::try_from(weight(scope, len)).unwrap_or(i64::MAX),
         });
+    }
+
+    /// Says that nothing was executed, but the answer of other work is stored as for a new claim.
+    pub(crate) fn copied(mut self, replay: &Replay) {
+        self.use_up();
+        self.stored(replay.outcome.kept_len(), false);
     }
 
     /// Says that nobody knows the outcome; `resumed` if nobody knew it before either.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use onceward::{Suspicion, Then};
-use onceward_http::{Facts, KeyNeed, OnBusy, SuspectRule, Terms, UniqueRule};
+use onceward_http::{Fields, KeyNeed, OnBusy, SuspectRule, Terms, UniqueRule};
 
 use crate::world::{Change, Run, Sent, Shop, answer, empty, full, pay};
 
@@ -12,12 +12,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(30);
 
 fn once(then: Then) -> impl FnOnce(Terms) -> Terms {
-    let rule = UniqueRule::new("paid-order", Facts::parse(["/order"]).unwrap());
+    let rule = UniqueRule::new("paid-order", Fields::parse(["/order"]).unwrap());
     move |terms| terms.unique(rule.then(then))
 }
 
 fn suspecting(then: Suspicion) -> impl FnOnce(Terms) -> Terms {
-    let facts = Facts::parse(["/user", "/amount"]).unwrap();
+    let facts = Fields::parse(["/user", "/amount"]).unwrap();
     let rule = SuspectRule::new("same-payment", facts, WINDOW);
     move |terms| terms.suspect(rule.then(then))
 }
@@ -105,6 +105,23 @@ async fn a_request_that_does_not_name_the_order_is_refused_with_the_names() {
     let told = seen.expect_problem("invalid-request")["error"]["message"].to_string();
     assert!(told.contains("the request has no /order"), "{told}");
     assert_eq!((shop.runs(), shop.record("k1").await), (0, None));
+}
+
+#[tokio::test]
+async fn what_was_answered_before_the_rule_came_is_answered_whether_or_not_it_is_at_hand() {
+    let shop = numbering();
+    shop.send(pay("k1").saying("{}"))
+        .await
+        .expect_first(201, "receipt 1");
+    let shop = shop.terms(once(Then::Return));
+    for far in [false, true] {
+        shop.world.store.set_far(far);
+        shop.send(pay("k1").saying("{}"))
+            .await
+            .expect_replay(201, "receipt 1");
+        let seen = shop.send(pay("k2").saying("{}")).await;
+        seen.expect_problem("invalid-request");
+    }
 }
 
 #[tokio::test]

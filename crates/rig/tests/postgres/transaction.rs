@@ -163,6 +163,27 @@ async fn by_hand_it_is_the_same() {
 }
 
 #[tokio::test]
+async fn one_connection_serves_the_keys_of_several_schemas() {
+    let (one, two) = (&World::new().await, &World::new().await);
+    let mut connection = one.pool.get().await.unwrap();
+    for world in [one, two, one, two] {
+        let tx = connection.transaction().await.unwrap();
+        let slot = world.slot("k1");
+        match world.keys.begin(&tx, &slot, &payload(7)).await.unwrap() {
+            Begun::Execute(work) => {
+                world.insert(&*tx, "k1", 7).await.unwrap();
+                let done = work.complete(&tx, Outcome::success("charged")).await;
+                tx.commit().await.unwrap();
+                done.unwrap().announce();
+            }
+            Begun::Replay(replay) => assert_eq!(replay.outcome.body().unwrap(), "charged"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!((world.charges().await, world.records().await), (1, 1));
+    }
+}
+
+#[tokio::test]
 async fn an_engine_on_the_same_store_replays_what_a_transaction_did() {
     let world = &World::new().await;
     world.charge("k1", 100).await.unwrap();

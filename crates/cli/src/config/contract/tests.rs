@@ -126,7 +126,7 @@ key_equals = "/order_id"
     );
     let derived = "made of the request; one that you send means nothing";
     for said in [
-        format!("status` | {derived} | of `/status` and `{{id}}` | `settle` | 1d |"),
+        format!("status` | {derived} | of `{{id}}` and `/status` | `settle` | 1d |"),
         format!("| `POST /hooks/a` | {derived} | of the bytes of the body | method and path |"),
         format!("| `POST /hooks/b` | {derived} | header `x-delivery-id` | method and path |"),
         "header `idempotency-key` or `x-idempotency-key`, equal to `/order_id` |".into(),

@@ -235,7 +235,7 @@ pub(super) const FIELDS: &[Field] = &[
     field(KeyFrom, "query", "name", "none", r#""requestId""#,
         "In a parameter of the query."),
     field(KeyFrom, "fields", "list of JSON pointers and parts of the match", "none", r#"["/payment_id", "/status"]"#,
-        "Made of these fields, compared by value; nothing else in the request counts. `/name` stands for a member of a JSON body or a field of a form, `{name}` for a part of the route's match. Routes with the same `operation` and the same fields meet, so that two messages for one operation are done once."),
+        "Made of these fields, compared by value; nothing else in the request counts. `/name` stands for a member of a JSON body or a field of a form, `{name}` for a part of the route's match. Routes with the same `operation` meet where these values are equal, one by one in their order and whatever the fields are called, so that two messages for one operation are done once."),
     field(KeyFrom, "body", "\"hash\"", "none", r#""hash""#,
         "Made of the bytes of the body; nothing else in the request counts. For webhooks that are sent again as they were."),
 

@@ -24,7 +24,7 @@ fn keys_can_be_made_of_the_request() {
     for (from, wanted) in [
         (
             r#"{ fields = ["/status", "{id}"] }"#,
-            by(&["{id}", "/status"]),
+            by(&["/status", "{id}"]),
         ),
         (r#"{ fields = "/status" }"#, by(&["/status"])),
         (r#"{ fields = ["{rest}"] }"#, by(&["{rest}"])),

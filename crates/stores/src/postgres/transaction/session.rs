@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
@@ -82,8 +83,11 @@ pub struct PreparedTransaction<'a> {
 }
 
 /// The statements of one connection, each prepared when it is first used.
+///
+/// They are those of the tables that were first used on it. Those of other tables are not kept:
+/// they work as on a plain client.
 #[derive(Default)]
-pub(super) struct Prepared([OnceCell<tokio_postgres::Statement>; Sql::COUNT]);
+pub(super) struct Prepared([OnceCell<(Arc<str>, tokio_postgres::Statement)>; Sql::COUNT]);
 
 // === impl Connection ===
 
@@ -181,16 +185,20 @@ impl Prepared {
             let cell = &self.0[statement.at];
             // Nearly always it is, and then there is nothing to wait for.
             if !cell.initialized() {
-                let prepare = || client.prepare(&statement.text);
+                let prepare = async || {
+                    let prepared = client.prepare(&statement.text).await?;
+                    Ok::<_, tokio_postgres::Error>((Arc::clone(&statement.text), prepared))
+                };
                 cell.get_or_try_init(prepare).await?;
             }
         }
         Ok(())
     }
 
-    fn get(&self, statement: &Statement) -> &tokio_postgres::Statement {
-        let prepared = self.0[statement.at].get();
-        prepared.expect("it is prepared before it is sent")
+    /// The statement as it is prepared here, unless another one is in its place.
+    fn get(&self, statement: &Statement) -> Option<&tokio_postgres::Statement> {
+        let (text, prepared) = self.0[statement.at].get()?;
+        (*text == statement.text).then_some(prepared)
     }
 }
 
@@ -252,9 +260,8 @@ async fn one(
     prepared: Option<&Prepared>,
     call: &Call<'_>,
 ) -> Result<Option<Cells>, Fault> {
-    let row = match prepared {
-        Some(prepared) => {
-            let statement = prepared.get(call.statement);
+    let row = match prepared.and_then(|prepared| prepared.get(call.statement)) {
+        Some(statement) => {
             let values = call.values.iter().map(|value| value as &(dyn ToSql + Sync));
             client
                 .query_opt(statement, &values.collect::<Vec<_>>())
