@@ -123,7 +123,9 @@ How it is worked out:
   records     = rate x retention x (100% + margin)
   bytes       = records x (overhead of the store + answer size); an estimate
                 Overhead per record: memory 400 B, embedded 220 B, postgres 350 B with its
-                indexes, redis 300 B, dynamodb 150 B. Replicas are not counted.
+                indexes, redis 600 B, dynamodb 150 B. Replicas are not counted.
+                Each rule of `unique` or `suspect` writes one more record without an answer
+                for every new key of its route: plan for those apart, with --answer-size 0B.
                 With --keep-body, records younger than that have all of their answer, older
                 ones the first 256 B of it: status and headers.
   duplicates  = rate x duplicates

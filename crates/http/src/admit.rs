@@ -6,9 +6,10 @@ use http::request::Parts;
 use metrics::counter;
 use onceward::{Arrival, Claim, Error, Fingerprint, Key, Replay, Scope, Sight, Slot, Verdict};
 
+use crate::KeyNeed;
 use crate::guard::Inner;
 use crate::problem::Problem;
-use crate::quota::{Limit, Over, Quotas, Subject, Ticket, Weak};
+use crate::quota::{Nature, Over, Quotas, Subject, Ticket, Weak};
 
 /// What became of a request that asked to execute.
 pub(crate) enum Admission {
@@ -34,7 +35,7 @@ impl Inner {
             false => self.engine.admit(arrival).await?.into(),
         };
         match &admission {
-            Admission::Granted(..) => {
+            Admission::Granted(..) if self.chooses_keys() => {
                 let noted = quotas.claimed(&payer, arrival);
                 self.note(arrival, noted);
             }
@@ -43,7 +44,7 @@ impl Inner {
                     return Ok(Admission::Over(over));
                 }
             }
-            Admission::Verdict(_) | Admission::Over(_) => {}
+            Admission::Granted(..) | Admission::Verdict(_) | Admission::Over(_) => {}
         }
         Ok(admission)
     }
@@ -71,28 +72,31 @@ impl Inner {
         payer: &Subject,
         arrival: &Arrival,
     ) -> Result<Admission, Error> {
-        let ticket = match quotas.take(payer, arrival, false) {
+        let mut ticket = match quotas.take(payer, arrival, Nature::Unseen) {
             Ok(ticket) => ticket,
-            Err(over) => match self.engine.look(arrival).await? {
-                Sight::Verdict(verdict) => return Ok(Admission::Verdict(verdict)),
-                Sight::Held => return self.admit_held(quotas, payer, arrival).await,
-                // The record is there already, and this is how it is settled.
-                Sight::Resumed if matches!(over.limit, Limit::Unknown | Limit::Stored) => {
-                    match quotas.take(payer, arrival, true) {
-                        Ok(ticket) => ticket,
-                        Err(over) => return Ok(Admission::Over(over)),
-                    }
-                }
-                Sight::Resumed => return Ok(Admission::Over(over)),
-                // What replays had taken for a moment may be there again.
-                Sight::New => match quotas.take(payer, arrival, false) {
+            Err(_) => {
+                let nature = match self.engine.look(arrival).await? {
+                    Sight::Verdict(verdict) => return Ok(Admission::Verdict(verdict)),
+                    Sight::Held => return self.admit_held(quotas, payer, arrival).await,
+                    Sight::New => Nature::New,
+                    // The record is there already, and this is how it is settled.
+                    Sight::Resumed => Nature::Resumed,
+                };
+                match quotas.take(payer, arrival, nature) {
                     Ok(ticket) => ticket,
                     Err(over) => return Ok(Admission::Over(over)),
-                },
-            },
+                }
+            }
         };
         match self.engine.admit_at_once(arrival).await? {
-            Some(Verdict::Execute(claim)) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
+            Some(Verdict::Execute(claim)) => match ticket.confirm() {
+                Ok(()) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
+                Err(over) => {
+                    // A release that the store has not taken yet is repeated in the background.
+                    let _ = claim.release().await;
+                    Ok(Admission::Over(over))
+                }
+            },
             Some(verdict) => {
                 if let Some(replay) = copy(&verdict) {
                     ticket.copied(replay);
@@ -120,14 +124,18 @@ impl Inner {
             verdict => {
                 // It is written already, so it is paid for as far as there is something left.
                 if let Some(replay) = copy(&verdict)
-                    && let Ok(ticket) = quotas.take(payer, arrival, true)
+                    && let Ok(ticket) = quotas.take(payer, arrival, Nature::Resumed)
                 {
                     ticket.copied(replay);
                 }
                 return Ok(Admission::Verdict(verdict));
             }
         };
-        match quotas.take(payer, arrival, claim.attempt() > 1) {
+        let nature = match claim.attempt() {
+            1 => Nature::New,
+            _ => Nature::Resumed,
+        };
+        match quotas.take(payer, arrival, nature) {
             Ok(ticket) => Ok(Admission::Granted(claim, Some(Box::new(ticket)))),
             Err(over) => {
                 // A release that the store has not taken yet is repeated in the background.
@@ -139,8 +147,14 @@ impl Inner {
 
     fn count_mismatch(&self, quotas: &Quotas, payer: &Subject, arrival: &Arrival) -> Option<Over> {
         let (over, noted) = quotas.mismatched(payer, arrival);
-        self.note(arrival, noted);
+        self.note(arrival, noted.filter(|_| self.chooses_keys()));
         over
+    }
+
+    /// Whether callers choose their keys: those that are made of a request, or have to fit it, are
+    /// nobody's habit.
+    fn chooses_keys(&self) -> bool {
+        self.terms.key != KeyNeed::Derived && self.terms.key_equals.is_none()
     }
 
     /// Counts a weak key, and tells the log if it is to be told.

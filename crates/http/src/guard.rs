@@ -199,8 +199,7 @@ impl Guard {
                 let arrival = match bound {
                     Ok(arrival) => arrival,
                     Err(problem) => {
-                        let media = Media::of(&parts.headers);
-                        return inner.unbound(&arrival, &problem, media).await;
+                        return inner.unbound(&parts, &arrival, &problem).await;
                     }
                 };
                 let work = self.execute(parts, received, arrival, prefer, execute);
@@ -285,11 +284,15 @@ impl Inner {
     /// by another message, is answered all the same.
     async fn unbound<B>(
         &self,
+        parts: &Parts,
         arrival: &Arrival,
         problem: &Problem,
-        media: Media,
     ) -> Response<AnswerBody<B>> {
+        let media = Media::of(&parts.headers);
         match self.engine.look(arrival).await {
+            Ok(Sight::Verdict(Verdict::Mismatch)) => {
+                self.refuse(&self.mismatch(parts, arrival), media, Some(arrival.id()))
+            }
             Ok(Sight::Verdict(verdict)) => self.answer(verdict, media, arrival.id()),
             Ok(Sight::New | Sight::Resumed | Sight::Held) => self.refuse(problem, media, None),
             Err(error) => self.refuse(&unavailable(&error), media, Some(arrival.id())),

@@ -2,7 +2,8 @@
 //!
 //! Only new claims are limited. A request takes what it needs before the store is asked, and gives
 //! it back if the answer is not a claim; where nothing is left the slot is looked at, and whatever
-//! is not new goes on as always. No library of rate limits lets go of what was taken, and a caller
+//! is not new goes on as always. What is new then gets what those hold who may turn out to be
+//! duplicates; if they do not, it is they who have nothing left. No library of rate limits lets go of what was taken, and a caller
 //! has one account for all its limits, so they are counted here.
 //!
 //! Everything counts for one process: with several, a caller may take as much from each. Only
@@ -54,6 +55,18 @@ pub struct Quotas {
 }
 
 type PeerOf = Box<dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync>;
+
+/// What is known of a request that takes something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Nature {
+    /// Nothing: it may be a duplicate.
+    Unseen,
+    /// It begins something new.
+    New,
+    /// It goes on with work whose holder fell silent, or pays for what is written already: it adds
+    /// no record.
+    Resumed,
+}
 
 /// Who pays for a request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -136,29 +149,51 @@ impl Quotas {
         peer.map_or_else(|| Subject::Caller(scope.tenant().into()), Subject::peer)
     }
 
-    /// Takes what a claim needs, or says what there is too little of. Work that goes on where
-    /// another holder fell silent is `resumed`: it adds no record.
+    /// Takes what a claim needs, or says what there is too little of.
     pub(crate) fn take(
         self: &Arc<Self>,
         payer: &Subject,
         arrival: &Arrival,
-        resumed: bool,
+        nature: Nature,
     ) -> Result<Ticket, Over> {
         let now = self.clock.monotonic();
         let (place, taken) = self.accounts.of(payer, now, |account| {
             // First of all: a mismatch that is refused must look like any new claim, or it would
             // tell that there is one.
             self.check_mismatches(account, now)?;
-            if !resumed {
+            if nature != Nature::Resumed {
                 self.check_holdings(payer)?;
             }
-            self.check_rates(account, now)?;
+            let unseen = nature == Nature::Unseen;
+            let spare = if unseen { 0 } else { account.asking };
+            self.check_rates(account, spare, 1, now)?;
             let second = take_one(self.second, &mut account.second, now);
             let day = take_one(self.day, &mut account.day, now);
             account.running += 1;
+            account.asking += u32::from(unseen);
             Ok(ticket::Taken { second, day })
         });
-        Ok(Ticket::new(self.clone(), place, taken?, payer, arrival))
+        let unseen = nature == Nature::Unseen;
+        Ok(Ticket::new(
+            self.clone(),
+            place,
+            taken?,
+            payer,
+            arrival,
+            unseen,
+        ))
+    }
+
+    /// Lets a request keep what it took before it was known that it begins something, unless
+    /// others who knew have taken it meanwhile.
+    fn confirm(&self, place: &Place) -> Result<(), Over> {
+        let now = self.clock.monotonic();
+        let mut checked = Ok(());
+        self.accounts.at(place, |account| {
+            account.asking = account.asking.saturating_sub(1);
+            checked = self.check_rates(account, account.asking, 0, now);
+        });
+        checked
     }
 
     /// Counts a request whose key was used for another payload. Returns the limit if it is over
@@ -169,13 +204,13 @@ impl Quotas {
         arrival: &Arrival,
     ) -> (Option<Over>, Option<(Weak, bool)>) {
         let now = self.clock.monotonic();
-        let slot = arrival.id().spread();
+        let digest = self.accounts.digest(arrival.slot().key().as_str());
         let (_, noted) = self.accounts.of(payer, now, |account| {
             let over = self.check_mismatches(account, now).err();
             if over.is_none() {
                 take_one(self.mismatches, &mut account.mismatches, now);
             }
-            let weak = account.habits.mismatched(slot);
+            let weak = account.habits.mismatched(digest);
             let weak = weak.map(|weak| (weak, account.habits.tells(weak, now)));
             (over, weak)
         });
@@ -187,8 +222,9 @@ impl Quotas {
     pub(crate) fn claimed(&self, payer: &Subject, arrival: &Arrival) -> Option<(Weak, bool)> {
         let now = self.clock.monotonic();
         let key = arrival.slot().key().as_str();
+        let digest = self.accounts.digest(key);
         let (_, noted) = self.accounts.of(payer, now, |account| {
-            let weak = account.habits.claimed(key)?;
+            let weak = account.habits.claimed(key, digest)?;
             Some((weak, account.habits.tells(weak, now)))
         });
         noted
@@ -211,17 +247,21 @@ impl Quotas {
         Ok(())
     }
 
-    /// Says which limit an account has reached, if it has: first the one that lasts longest.
-    fn check_rates(&self, account: &mut Account, now: Duration) -> Result<(), Over> {
-        self.check_rate(Limit::ClaimsPerDay, self.day, &mut account.day, now)?;
-        self.check_rate(
-            Limit::ClaimsPerSecond,
-            self.second,
-            &mut account.second,
-            now,
-        )?;
+    /// Says which limit an account has reached, if `more` than is taken passes it: first the one
+    /// that lasts longest. So much of what is taken may be given back: it does not count.
+    fn check_rates(
+        &self,
+        account: &mut Account,
+        spare: u32,
+        more: u32,
+        now: Duration,
+    ) -> Result<(), Over> {
+        let wanted = i64::from(more) - i64::from(spare);
+        let (day, second) = (&mut account.day, &mut account.second);
+        self.check_rate(Limit::ClaimsPerDay, self.day, day, wanted, now)?;
+        self.check_rate(Limit::ClaimsPerSecond, self.second, second, wanted, now)?;
         match self.limits.running {
-            Some(most) if account.running >= most => {
+            Some(most) if i64::from(account.running) + wanted > i64::from(most) => {
                 Err(self.over(Limit::Running, Duration::from_secs(1)))
             }
             _ => Ok(()),
@@ -230,7 +270,7 @@ impl Quotas {
 
     fn check_mismatches(&self, account: &mut Account, now: Duration) -> Result<(), Over> {
         let (limit, rate) = (Limit::MismatchesPerMinute, self.mismatches);
-        self.check_rate(limit, rate, &mut account.mismatches, now)
+        self.check_rate(limit, rate, &mut account.mismatches, 1, now)
     }
 
     fn check_rate(
@@ -238,14 +278,15 @@ impl Quotas {
         limit: Limit,
         rate: Option<Rate>,
         window: &mut Option<Box<Window>>,
+        wanted: i64,
         now: Duration,
     ) -> Result<(), Over> {
         let (Some(rate), Some(window)) = (rate, window) else {
             return Ok(());
         };
-        match rate.left(window, now) {
-            0 => Err(self.over(limit, rate.renews_in(window, now))),
-            _ => Ok(()),
+        match rate.margin(window, now) < wanted {
+            true => Err(self.over(limit, rate.renews_in(window, now))),
+            false => Ok(()),
         }
     }
 

@@ -158,7 +158,7 @@ impl Keeping<'_> {
         let cookie = *name == header::SET_COOKIE || name.as_str() == "set-cookie2";
         !is_never_kept(name)
             && (self.cookies || !cookie || seeded(Bug::CookieReplayed))
-            && (describes_body(name) || self.only.is_none_or(|only| only.contains(name)))
+            && (is_always_kept(name) || self.only.is_none_or(|only| only.contains(name)))
     }
 }
 
@@ -173,9 +173,13 @@ fn is_never_kept(name: &HeaderName) -> bool {
     of_the_moment || of_the_connection || is_ours(name)
 }
 
-/// Without these the body means something else.
-fn describes_body(name: &HeaderName) -> bool {
-    matches!(*name, header::CONTENT_TYPE | header::CONTENT_ENCODING)
+/// Without these the body means something else, or the caller cannot find what was made when no body
+/// is there any more.
+fn is_always_kept(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        header::CONTENT_TYPE | header::CONTENT_ENCODING | header::LOCATION
+    )
 }
 
 // === impl Reader ===

@@ -89,7 +89,7 @@ pub(super) const OVERHEAD: Bytes = Bytes {
     // Row header and line pointer, tenant and operation, the primary key and the due-time index.
     postgres: 350,
     // Two table places (value and expiry), the key's and the value's headers, and rounding.
-    redis: 300,
+    redis: 600,
     // Attribute names are short; the service adds 100 bytes to each item that it bills.
     dynamodb: 150,
 };

@@ -46,7 +46,7 @@ fn example_comes_out_as_worked_by_hand() {
         memory: 12_960 * 1_424,
         embedded: 12_960 * 1_244,
         postgres: 12_960 * 1_374,
-        redis: 12_960 * 1_324,
+        redis: 12_960 * 1_624,
         dynamodb: 12_960 * 1_174,
     };
     assert_eq!(capacity.bytes, bytes);

@@ -166,7 +166,12 @@ impl Holding {
     }
 
     fn kept(&self, outcome: &Outcome, expires: Timestamp) -> Ended {
-        self.arrival.meters().originals.increment(1);
+        // The answer of a twin is no execution.
+        let copied = matches!(self.end.get(), Some(End::Complete { copied: true, .. }));
+        self.arrival
+            .meters()
+            .originals
+            .increment(u64::from(!copied));
         Ended::Kept(Kept {
             body: outcome.body().is_some(),
             expires,

@@ -140,7 +140,9 @@ impl Engine {
                     return Ok(Asked::Verdict(verdict));
                 }
                 Taken::Instead(replay) => {
-                    arrival.meters().already_done.increment(1);
+                    let unique = matches!(identity.kind(), Kind::Unique(_));
+                    let done = u64::from(unique);
+                    arrival.meters().already_done.increment(done);
                     let verdict = taking.complete(replay, self.store().kind()).await?;
                     return Ok(Asked::Verdict(verdict));
                 }
@@ -224,12 +226,16 @@ impl Engine {
         if claim.is_for(reservation) {
             return Ok(Some(Taken::Held));
         }
-        let passed = reservation.lasts == Lasts::Window && there.due() <= now;
-        if passed || matches!(identity.kind(), Kind::Meant(_)) {
+        if matches!(identity.kind(), Kind::Meant(_)) {
             return Ok(None);
         }
+        let passed = reservation.lasts == Lasts::Window && there.due() <= now;
         let Reply { value: work, now } = self.shared.look_at(reservation).await?;
         let standing = standing(reservation, work.as_deref(), now);
+        // Work that is under way is never long ago.
+        if passed && !matches!(standing, Standing::Running { .. }) {
+            return Ok(None);
+        }
         let meeting = meet(identity.kind(), standing);
         let slot = reservation.slot;
         if matches!(identity.kind(), Kind::Suspect(..)) && meeting != Meeting::Over {
@@ -341,8 +347,11 @@ impl Shared {
         let reach = &self.reach;
         let Reply { value: work, now } = self.look_at(reservation).await?;
         let keep = match standing(reservation, work.as_deref(), now) {
-            _ if reservation.lasts == Lasts::Window => None,
             Standing::Void => None,
+            Standing::Running { until } if reservation.lasts == Lasts::Window => {
+                Some(until.since(now))
+            }
+            _ if reservation.lasts == Lasts::Window => None,
             Standing::Done(replay) => Some(replay.expires.since(now)),
             Standing::Running { .. } | Standing::Unsettled { .. } => Some(Self::REVIEW),
         };

@@ -234,7 +234,12 @@ impl Identity {
         (!matches!(self.kind, Kind::Unique(_)), self.id())
     }
 
-    pub(crate) fn scope(&self) -> &Scope {
+    /// Under which names its slot is filed.
+    ///
+    /// # Panics
+    ///
+    /// If no arrival bears it yet.
+    pub fn scope(&self) -> &Scope {
         &self.place().1
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use onceward::testing::{ExpectLost, ExpectRun, ExpectVerdict, Fault, World};
-use onceward::{Done, Effect, OnBusy, Reason};
+use onceward::{Done, Effect, Identity, OnBusy, Reason, Suspicion, Then};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,6 +52,28 @@ impl Counted {
             assert_eq!(self.get(name), *value, "{name} in {self:?}");
         }
     }
+}
+
+#[test]
+fn the_answer_of_a_twin_is_no_execution() {
+    let counted = Counted::during(|| async {
+        let world = World::new();
+        let order = [Identity::unique("paid-order", "1001", Then::Return)];
+        let claim = world.begin_as("k1", &order).await.expect_claim();
+        claim.complete("paid").await.unwrap();
+        for key in ["k2", "k3"] {
+            world.begin_as(key, &order).await.expect_replay();
+        }
+        let facts = |key| Identity::suspect("same", key, SECOND, Suspicion::Return);
+        let claim = world.begin_as("k4", &[facts("a")]).await.expect_claim();
+        claim.complete("paid").await.unwrap();
+        world.begin_as("k5", &[facts("a")]).await.expect_replay();
+    });
+    counted.expect(&[
+        ("onceward_originals_total", 2.0),
+        ("onceward_already_done_total", 2.0),
+        ("onceward_suspected_total", 1.0),
+    ]);
 }
 
 #[test]

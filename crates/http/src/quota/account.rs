@@ -17,8 +17,10 @@ pub(super) struct Account {
     pub(super) second: Option<Box<Window>>,
     pub(super) day: Option<Box<Window>>,
     pub(super) mismatches: Option<Box<Window>>,
-    /// Executions under way.
+    /// Executions under way, and requests that ask for one.
     pub(super) running: u32,
+    /// Requests among them that may turn out to be duplicates.
+    pub(super) asking: u32,
     pub(super) habits: Habits,
     /// When it was last looked at.
     used: Duration,
@@ -69,6 +71,11 @@ impl Accounts {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
         }
+    }
+
+    /// Returns a digest of a key, by which it is told from others in this process alone.
+    pub(super) fn digest(&self, key: &str) -> u64 {
+        self.hasher.hash_one(key)
     }
 
     /// Works on the account of `subject`, which is made if there is none.

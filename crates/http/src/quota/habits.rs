@@ -20,8 +20,8 @@ pub(super) struct Habits {
     number: Option<u64>,
     /// How many keys in a row went on from the one before.
     run: u8,
-    /// The slot of the last mismatch, and how many there were.
-    reused: Option<(u64, u8)>,
+    /// A digest of the last key, how many claims in a row came under it, and how many mismatches.
+    last: Option<(u64, u8, u8)>,
     /// How many weak keys there were since the log was told.
     seen: u8,
     told: Option<Duration>,
@@ -29,6 +29,10 @@ pub(super) struct Habits {
 
 /// How often a habit has to be seen until it is one.
 const HABIT: u8 = 3;
+
+/// How many claims in a row come under one key until that is a habit: one for each step of some
+/// work, on a route of its own, is none.
+const CLAIMS: u8 = 8;
 
 /// How often the log is told about one caller.
 const TELL_EVERY: Duration = Duration::from_secs(3600);
@@ -42,8 +46,9 @@ const STRIDE: u64 = 4;
 // === impl Habits ===
 
 impl Habits {
-    /// Notes the key of a new claim. Returns what is wrong with it, if anything is.
-    pub(super) fn claimed(&mut self, key: &str) -> Option<Weak> {
+    /// Notes the key of a new claim, and a digest of it. Returns what is wrong with it, if anything
+    /// is.
+    pub(super) fn claimed(&mut self, key: &str, digest: u64) -> Option<Weak> {
         let number = digits(key);
         let follows = match (self.number, number) {
             (Some(last), Some(next)) => (1..=STRIDE).contains(&next.abs_diff(last)),
@@ -55,20 +60,35 @@ impl Habits {
         } else {
             0
         };
+        let (claims, _) = self.note(digest, 1, 0);
+        if claims >= CLAIMS {
+            return Some(Weak::Constant);
+        }
         if self.run >= HABIT {
             return Some(Weak::Counting);
         }
         (bits(key) < BITS_MIN).then_some(Weak::Short)
     }
 
-    /// Notes that a key was used for another payload. Returns what is wrong with it.
-    pub(super) fn mismatched(&mut self, slot: u64) -> Option<Weak> {
-        let again = match self.reused {
-            Some((last, again)) if last == slot => again.saturating_add(1),
-            _ => 1,
+    /// Notes that the key with this digest was used for another payload. Returns what is wrong
+    /// with it.
+    pub(super) fn mismatched(&mut self, digest: u64) -> Option<Weak> {
+        let (_, mismatches) = self.note(digest, 0, 1);
+        (mismatches >= HABIT).then_some(Weak::Constant)
+    }
+
+    /// Adds to what came under a key in a row, and returns the sums.
+    fn note(&mut self, digest: u64, claims: u8, mismatches: u8) -> (u8, u8) {
+        let (so_far, missed) = match self.last {
+            Some((last, so_far, missed)) if last == digest => (so_far, missed),
+            _ => (0, 0),
         };
-        self.reused = Some((slot, again));
-        (again >= HABIT).then_some(Weak::Constant)
+        let sums = (
+            so_far.saturating_add(claims),
+            missed.saturating_add(mismatches),
+        );
+        self.last = Some((digest, sums.0, sums.1));
+        sums
     }
 
     /// Whether to tell the log that the keys of this caller are weak.
@@ -119,7 +139,7 @@ mod tests {
 
     #[test]
     fn random_keys_are_strong_and_short_ones_are_not() {
-        let weak = |key: &str| Habits::default().claimed(key);
+        let weak = |key: &str| Habits::default().claimed(key, 1);
         for key in [
             "018f4a52-9b6e-7c31-8d20-5a7b9c1e2f30",
             "9f86d081884c7d65",
@@ -137,11 +157,11 @@ mod tests {
     fn numbers_that_count_up_are_a_habit() {
         let mut habits = Habits::default();
         let found: Vec<_> = (0..5)
-            .map(|step| habits.claimed(&format!("{}", 1_700_000_000_000_u64 + step)))
+            .map(|step| habits.claimed(&format!("{}", 1_700_000_000_000_u64 + step), step))
             .collect();
         let counting = Some(Weak::Counting);
         assert_eq!(found, [None, None, None, counting, counting]);
-        assert_eq!(habits.claimed("9930120471144"), None);
+        assert_eq!(habits.claimed("9930120471144", 9), None);
     }
 
     #[test]
@@ -151,6 +171,16 @@ mod tests {
         assert_eq!(habits.mismatched(8), None);
         assert_eq!(habits.mismatched(8), None);
         assert_eq!(habits.mismatched(8), Some(Weak::Constant));
+    }
+
+    #[test]
+    fn one_key_for_many_operations_is_a_habit() {
+        let mut habits = Habits::default();
+        let mut claim = || habits.claimed("the-one-constant-key", 7);
+        let found: Vec<_> = (0..9).map(|_| claim()).collect();
+        assert_eq!(found[..7], [None; 7]);
+        assert_eq!(found[7..], [Some(Weak::Constant); 2]);
+        assert_eq!(habits.claimed("9f86d081884c7d65", 8), None);
     }
 
     #[test]

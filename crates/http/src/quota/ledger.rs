@@ -32,12 +32,22 @@ struct Books {
     before: HashMap<Subject, Holdings>,
     /// What was added since.
     since: HashMap<Subject, Holdings>,
-    /// Who pays for callers that do not pay themselves; nobody, where there are several who might.
-    payers: HashMap<Arc<str>, Option<Subject>>,
+    /// Who pays for callers that do not pay themselves, and how much of it each added.
+    shares: HashMap<Arc<str>, HashMap<Subject, Share>>,
+    /// How many shares there are.
+    len: usize,
 }
 
-/// How many callers are known by who pays for them.
-const PAYERS_MAX: usize = 100_000;
+/// What one peer has added as one caller.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Until the last count began, as far as that found it.
+    before: Holdings,
+    since: Holdings,
+}
+
+/// How many shares are kept.
+const SHARES_MAX: usize = 100_000;
 
 /// What a record takes besides the names and the answer in it.
 const RECORD: usize = 160;
@@ -66,15 +76,7 @@ impl Ledger {
     pub(super) fn add(&self, payer: &Subject, tenant: &str, more: Holdings) {
         let mut books = self.0.lock();
         if let Subject::Peer(_) = payer {
-            let room = books.payers.len() < PAYERS_MAX;
-            match books.payers.get_mut(tenant) {
-                Some(known) if known.as_ref() == Some(payer) => {}
-                Some(known) => *known = None,
-                None if room => {
-                    books.payers.insert(tenant.into(), Some(payer.clone()));
-                }
-                None => {}
-            }
+            books.share(payer, tenant, more);
         }
         books.since.entry(payer.clone()).or_default().add(more);
     }
@@ -85,29 +87,83 @@ impl Ledger {
         for (payer, more) in std::mem::take(&mut books.since) {
             books.before.entry(payer).or_default().add(more);
         }
+        for share in books.shares.values_mut().flat_map(HashMap::values_mut) {
+            share.before.add(std::mem::take(&mut share.since));
+        }
     }
 
     /// Takes the result of the count that began last.
     pub(super) fn end(&self, tenants: HashMap<Arc<str>, Holdings>) {
         let mut books = self.0.lock();
-        let mut counted = HashMap::with_capacity(tenants.len());
-        // Who has nothing any more needs no payer.
-        books
-            .payers
-            .retain(|tenant, _| tenants.contains_key(tenant));
+        let mut counted: HashMap<_, Holdings> = HashMap::with_capacity(tenants.len());
+        // Who has nothing any more needs nobody to pay for it.
+        books.shares.retain(|tenant, shares| {
+            tenants.contains_key(tenant)
+                || shares
+                    .values()
+                    .any(|share| share.since != Holdings::default())
+        });
+        books.len = books.shares.values().map(HashMap::len).sum();
         for (tenant, held) in tenants {
-            let payer = match books.payers.get(&tenant) {
-                Some(None) => continue,
-                Some(Some(peer)) => peer.clone(),
-                None => Subject::Caller(tenant),
+            let Some(shares) = books.shares.get_mut(&tenant) else {
+                counted
+                    .entry(Subject::Caller(tenant))
+                    .or_default()
+                    .add(held);
+                continue;
             };
-            counted
-                .entry(payer)
-                .or_insert_with(Holdings::default)
-                .add(held);
+            apportion(shares, held);
+            for (payer, share) in shares {
+                counted.entry(payer.clone()).or_default().add(share.before);
+            }
         }
         books.counted = counted;
         books.before.clear();
+    }
+}
+
+// === impl Books ===
+
+impl Books {
+    /// Adds to what this peer has as this caller, if there is room to know it.
+    fn share(&mut self, payer: &Subject, tenant: &str, more: Holdings) {
+        let full = self.len >= SHARES_MAX;
+        let known = self.shares.get_mut(tenant);
+        if let Some(share) = known.and_then(|shares| shares.get_mut(payer)) {
+            share.since.add(more);
+        } else if !full {
+            let since = Share {
+                since: more,
+                ..Share::default()
+            };
+            let shares = self.shares.entry(tenant.into()).or_default();
+            shares.insert(payer.clone(), since);
+            self.len += 1;
+        }
+    }
+}
+
+/// Divides what a caller has among those who pay for it. One alone pays for all of it; several for
+/// what each has added, as far as that can be there still.
+fn apportion(shares: &mut HashMap<Subject, Share>, held: Holdings) {
+    let alone = shares.len() == 1;
+    let mut sum = Holdings::default();
+    for share in shares.values() {
+        sum.add(share.before.at_least_nothing());
+    }
+    let part = |own: i64, held: i64, sum: i64| match sum > held {
+        true => (i128::from(own) * i128::from(held) / i128::from(sum)) as i64,
+        false => own,
+    };
+    for share in shares.values_mut() {
+        let own = share.before.at_least_nothing();
+        share.before = match alone {
+            true => held,
+            false => Holdings {
+                unknown: part(own.unknown, held.unknown, sum.unknown),
+                stored: part(own.stored, held.stored, sum.stored),
+            },
+        };
     }
 }
 
@@ -118,6 +174,13 @@ impl Holdings {
     pub fn add(&mut self, more: Self) {
         self.unknown += more.unknown;
         self.stored += more.stored;
+    }
+
+    fn at_least_nothing(self) -> Self {
+        Self {
+            unknown: self.unknown.max(0),
+            stored: self.stored.max(0),
+        }
     }
 }
 
@@ -165,16 +228,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pays_for_what_several_peers_wrote_as_one_caller() {
+    fn several_peers_pay_for_what_each_wrote_as_one_caller() {
         let ledger = Ledger::default();
-        let peers = [1, 2].map(|last| Subject::peer([10, 0, 0, last].into()));
-        for peer in &peers {
-            ledger.add(peer, "all", unknown(1));
+        let [one, two] = [1, 2].map(|last| Subject::peer([10, 0, 0, last].into()));
+        ledger.add(&one, "all", unknown(1));
+        ledger.add(&two, "all", unknown(3));
+        // Others wrote before this process began.
+        for counted in [50, 50, 4] {
+            ledger.begin();
+            ledger.end(HashMap::from([("all".into(), unknown(counted))]));
+            assert_eq!(ledger.of(&one), unknown(1));
+            assert_eq!(ledger.of(&two), unknown(3));
         }
+        // Some was settled, of whomever it was; what is added meanwhile counts besides.
         ledger.begin();
-        ledger.end(HashMap::from([("all".into(), unknown(50))]));
-        for peer in &peers {
-            assert_eq!(ledger.of(peer), unknown(0));
-        }
+        ledger.add(&one, "all", unknown(1));
+        ledger.end(HashMap::from([("all".into(), unknown(2))]));
+        assert_eq!(ledger.of(&one), unknown(1));
+        assert_eq!(ledger.of(&two), unknown(1));
+        ledger.begin();
+        ledger.end(HashMap::new());
+        assert_eq!(ledger.of(&two), unknown(0));
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use onceward::{Arrival, Replay};
 
 use super::account::Place;
-use super::{Holdings, Quotas, Subject, weight};
+use super::{Holdings, Over, Quotas, Subject, weight};
 use crate::headers::{RATELIMIT, RATELIMIT_POLICY};
 
 /// What one request has taken. Goes back when it is dropped, except for what was [used].
@@ -18,6 +18,8 @@ pub(crate) struct Ticket {
     taken: Taken,
     payer: Subject,
     arrival: Arrival,
+    /// Whether it may turn out to be a duplicate's.
+    asking: bool,
     used: bool,
 }
 
@@ -44,6 +46,7 @@ impl Ticket {
         taken: Taken,
         payer: &Subject,
         arrival: &Arrival,
+        asking: bool,
     ) -> Self {
         Self {
             quotas,
@@ -51,7 +54,16 @@ impl Ticket {
             taken,
             payer: payer.clone(),
             arrival: arrival.clone(),
+            asking,
             used: false,
+        }
+    }
+
+    /// Says that it is for something new, or says what there is too little of by now.
+    pub(crate) fn confirm(&mut self) -> Result<(), Over> {
+        match std::mem::take(&mut self.asking) {
+            true => self.quotas.confirm(&self.place),
+            false => Ok(()),
         }
     }
 
@@ -66,10 +78,9 @@ impl Ticket {
 
     /// Says that an outcome of this many bytes is stored; `resumed` if the record was an unknown one before.
     pub(crate) fn stored(&self, len: usize, resumed: bool) {
-        let scope = self.arrival.slot().scope();
         self.add(Holdings {
             unknown: -i64::from(resumed),
-            stored: i64::try_from(weight(scope, len)).unwrap_or(i64::MAX),
+            stored: self.weight(len),
         });
     }
 
@@ -82,12 +93,19 @@ impl Ticket {
     /// Says that nobody knows the outcome; `resumed` if nobody knew it before either.
     pub(crate) fn unknown(&self, resumed: bool) {
         if !resumed {
-            let scope = self.arrival.slot().scope();
             self.add(Holdings {
                 unknown: 1,
-                stored: i64::try_from(weight(scope, 0)).unwrap_or(i64::MAX),
+                stored: self.weight(0),
             });
         }
+    }
+
+    /// About how many bytes the record takes, with what is written for its identities.
+    fn weight(&self, len: usize) -> i64 {
+        let beside = self.arrival.identities().iter();
+        let beside: u64 = beside.map(|identity| weight(identity.scope(), 0)).sum();
+        let sum = weight(self.arrival.slot().scope(), len) + beside;
+        i64::try_from(sum).unwrap_or(i64::MAX)
     }
 
     fn add(&self, more: Holdings) {
@@ -103,6 +121,7 @@ impl Drop for Ticket {
         let Taken { second, day } = self.taken;
         self.quotas.accounts.at(&self.place, |account| {
             account.running = account.running.saturating_sub(1);
+            account.asking = account.asking.saturating_sub(u32::from(self.asking));
             if self.used {
                 return;
             }

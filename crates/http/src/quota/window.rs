@@ -41,8 +41,13 @@ impl Rate {
 
     /// How much is left at `now`.
     pub(super) fn left(&self, window: &mut Window, now: Duration) -> u32 {
+        u32::try_from(self.margin(window, now)).unwrap_or(0)
+    }
+
+    /// How much is left at `now`, or by how much the limit is passed.
+    pub(super) fn margin(&self, window: &mut Window, now: Duration) -> i64 {
         window.go_to(self.number(now));
-        self.limit.saturating_sub(window.total)
+        i64::from(self.limit) - i64::from(window.total)
     }
 
     /// Takes one, and returns from which slice. Whoever calls has seen that some is left.

@@ -9,11 +9,12 @@ use std::time::Duration;
 use http::Request;
 use http::request::Parts;
 use onceward::store::Filter;
+use onceward::testing::{Call, Fault};
 use onceward::{Effect, Resolution, Then};
 use onceward_http::quota::{Holdings, Limits, Quotas, weight};
 use onceward_http::{Fields, Terms, UniqueRule};
 
-use crate::world::{Change, Seen, Sent, Shop, answer, pay};
+use crate::world::{Change, Seen, Sent, Shop, answer, full, pay};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -269,6 +270,53 @@ async fn whoever_has_nothing_left_is_told_what_was_done_under_another_key() {
     expect_used_up(&refusing).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn duplicates_on_their_way_to_the_store_refuse_nobody() {
+    let shop = limited(|limits| limits.running = Some(2));
+    shop.send(pay("k")).await.expect_first(201, "paid");
+    shop.world.store.set_far(true);
+    shop.world.store.fail_next_of(Call::Insert, 2, Fault::Held);
+    let replays: Vec<_> = (0..2).map(|_| shop.start(pay("k"))).collect();
+    shop.world.store.until_held().await;
+    shop.world.settle().await;
+    shop.send(pay("new")).await.expect_first(201, "paid");
+    shop.world.store.release();
+    for replay in replays {
+        replay.await.unwrap().expect_replay(201, "paid");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_who_ask_at_once_no_more_begin_than_may() {
+    let (shop, gate) = Shop::gated();
+    let shop = shop.quotas(|limits| limits.running = Some(2), |quotas| quotas);
+    gate.add_permits(1);
+    shop.send(pay("k0")).await.expect_first(201, "paid");
+    shop.world.store.fail_next_of(Call::Insert, 2, Fault::Held);
+    let early: Vec<_> = ["k1", "k2"].map(|key| shop.start(pay(key))).into();
+    shop.world.store.until_held().await;
+    shop.world.settle().await;
+    // It is known to be new before they are.
+    let late = shop.start_running("k3").await;
+    shop.world.store.release();
+    shop.world.settle().await;
+    assert_eq!(shop.runs(), 3);
+    gate.add_permits(9);
+    late.await.unwrap().expect_first(201, "paid");
+    let mut over = 0;
+    for early in early {
+        let seen = early.await.unwrap();
+        match seen.status.as_u16() {
+            201 => {}
+            _ => {
+                expect_over(&seen, "running");
+                over += 1;
+            }
+        }
+    }
+    assert_eq!((over, shop.runs(), records(&shop).await), (1, 3, 3));
+}
+
 // --- running --------------------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]
@@ -384,6 +432,36 @@ async fn stored_answers_take_up_room_until_they_are_gone() {
     shop.send(pay("other")).await.expect_first(201, "paid");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_written_for_an_order_takes_up_room_as_well() {
+    const LIMIT: u64 = 2_000;
+    let shop = limited(|limits| limits.stored = Some(LIMIT));
+    let shop = shop.terms(one_per_order(Then::Return));
+    let mut number = 0;
+    loop {
+        let body = format!(r#"{{"order":{number}}}"#);
+        let order = pay(&format!("k{number}")).map(|_| full(body));
+        if shop.send(order).await.status == 429 {
+            break;
+        }
+        number += 1;
+    }
+    let filter = Filter::default();
+    let page = shop.world.engine.list(&filter, None, 1_000).await;
+    let records = page.unwrap().value.records;
+    assert_eq!(records.len(), 2 * number);
+    let weights = records.iter().map(|(_, record)| {
+        let outcome = record.outcome().map_or(0, onceward::Outcome::kept_len);
+        weight(&record.scope, outcome)
+    });
+    let stored: u64 = weights.sum();
+    let one = stored / number as u64;
+    assert!(
+        (LIMIT..LIMIT + one).contains(&stored),
+        "{stored} bytes, {one} for each order"
+    );
+}
+
 // --- mismatches -----------------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]
@@ -412,6 +490,21 @@ async fn probing_for_mismatches_is_limited_and_then_tells_nothing() {
         .await
         .expect_problem("key-reused");
     shop.send(pay("k2")).await.expect_first(201, "paid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn probing_is_limited_whether_or_not_the_request_has_what_a_rule_needs() {
+    let shop = limited(|limits| limits.mismatches_per_minute = Some(3));
+    shop.send(pay("k")).await.expect_first(201, "paid");
+    let shop = shop.terms(one_per_order(Then::Return));
+    shop.world.store.set_far(true);
+    for guess in ["1", "2", "3"] {
+        shop.send(pay("k").saying(guess))
+            .await
+            .expect_problem("key-reused");
+    }
+    let seen = shop.send(pay("k").saying("4")).await;
+    expect_over(&seen, "mismatches_per_minute");
 }
 
 // --- peers ----------------------------------------------------------------------------------

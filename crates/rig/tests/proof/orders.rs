@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use onceward_rig::postgres::scratch;
 use onceward_rig::tally::Tally;
 
 use crate::budget::Budget;
@@ -29,21 +30,47 @@ struct Ledger {
     answered: u64,
 }
 
+/// What came of it.
+struct Told {
+    kills: u64,
+    orders: usize,
+    answered: u64,
+    unknown: u64,
+}
+
 #[test]
 fn no_order_is_paid_twice_whatever_its_keys_and_whenever_its_process_is_killed() {
     let folder = tempfile::tempdir().expect("a folder for the store");
     // What a process that is killed has written is in the hands of the system.
     let url = format!("embedded:{}/store?durability=os", folder.path().display());
-    let budget = Budget::seconds(6);
+    let told = kill_payers(&url, 1, &Budget::seconds(6));
+    told.record("kill -9, orders under new keys");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_is_paid_twice_by_two_processes_on_one_database_that_are_killed() {
+    let (url, _scratch) = scratch().await;
+    let killed = tokio::task::spawn_blocking(move || kill_payers(&url, 2, &Budget::seconds(5)));
+    let told = killed.await.expect("every order is paid once");
+    told.record("kill -9, orders under new keys, two processes on PostgreSQL");
+}
+
+/// Lets so many processes at once pay orders, kills them one after the other, and asks for
+/// everything once more in the end.
+fn kill_payers(url: &str, at_once: usize, budget: &Budget) -> Told {
     let mut random = fastrand::Rng::new();
     let mut ledger = Ledger::default();
-    let (mut kills, mut from) = (0, 0);
+    let (mut kills, mut from) = (0_u64, 0);
     while budget.lasts() {
-        let mut payer = Payer::start(&url, (from, ORDERS_MAX));
-        // From "not even open" to "some orders in", and then anywhere among their writes.
-        payer.hear(random.usize(0..120), &mut ledger);
-        payer.kill(&mut ledger);
-        kills += 1;
+        let start = || Payer::start(url, (from, ORDERS_MAX));
+        let payers: Vec<_> = (0..at_once).map(|_| start()).collect();
+        for mut payer in payers {
+            // From "not even open" to "some orders in", and then anywhere among their writes.
+            payer.hear(random.usize(0..120), &mut ledger);
+            payer.kill(&mut ledger);
+            kills += 1;
+        }
+        ledger.check();
         let last = ledger.effects.last_key_value();
         from = last.map_or(0, |(order, _)| order.saturating_sub(AGAIN));
     }
@@ -51,24 +78,36 @@ fn no_order_is_paid_twice_whatever_its_keys_and_whenever_its_process_is_killed()
     let last = ledger.effects.last_key_value();
     let end = last.map_or(0, |(order, _)| order + 1);
     let before = ledger.answers.clone();
-    let mut payer = Payer::start(&url, (0, end));
+    let mut payer = Payer::start(url, (0, end));
     let mut again = Ledger {
         effects: ledger.effects.clone(),
         ..Ledger::default()
     };
     payer.hear(usize::MAX, &mut again);
     assert!(payer.child.wait().expect("it ends").success());
+    again.check();
     for (order, answer) in &before {
         assert_eq!(again.answers.get(order), Some(answer), "order {order}");
     }
     assert!(kills >= 5 && before.len() > 50, "the payers hardly worked");
-    let note = format!(
-        "{} orders under new keys at every try, {} answers, {} times unknown, paid twice 0",
-        again.effects.len(),
-        ledger.answered + again.answered,
-        ledger.unknown + again.unknown,
-    );
-    Tally::record("kill -9, orders under new keys", kills, None, 0, &note);
+    Told {
+        kills,
+        orders: again.effects.len(),
+        answered: ledger.answered + again.answered,
+        unknown: ledger.unknown + again.unknown,
+    }
+}
+
+// === impl Told ===
+
+impl Told {
+    fn record(&self, name: &str) {
+        let note = format!(
+            "{} orders under new keys at every try, {} answers, {} times unknown, paid twice 0",
+            self.orders, self.answered, self.unknown,
+        );
+        Tally::record(name, self.kills, None, 0, &note);
+    }
 }
 
 // === impl Payer ===
@@ -115,13 +154,20 @@ impl Ledger {
             }
             ["done", order, receipt] => {
                 self.answered += 1;
-                let paid = self.effects.get(&number(order));
-                assert_eq!(paid.map(String::as_str), Some(receipt), "order {order}");
-                self.answers.insert(number(order), receipt.to_owned());
+                let before = self.answers.insert(number(order), receipt.to_owned());
+                let same = before.is_none_or(|before| before == receipt);
+                assert!(same, "order {order} has two answers");
             }
             ["unknown", _] => self.unknown += 1,
             // A line that the kill cut off says nothing.
             _ => {}
+        }
+    }
+
+    /// Sees that every answer is that of the order's one payment, whoever made it.
+    fn check(&self) {
+        for (order, answer) in &self.answers {
+            assert_eq!(self.effects.get(order), Some(answer), "order {order}");
         }
     }
 }
