@@ -10,8 +10,13 @@ use crate::exit::{Exit, Failure};
 use crate::{runtime, serve};
 
 mod checks;
+#[cfg(feature = "postgres")]
 mod database;
 mod place;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server;
 
 /// Check configuration, store, clocks, durability, ports, upstream and file limits
 ///

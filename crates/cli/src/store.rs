@@ -20,9 +20,9 @@ pub(crate) struct Args {
     ///
     /// `embedded:PATH` is a folder of this machine, which only one process can have open: stop
     /// the service first. `postgres://USER@HOST/DATABASE` is a database, in which this works beside
-    /// the service; its password is taken from PGPASSWORD. A store that was given its secret from
-    /// outside needs it again: set ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE to the name of a file
-    /// that holds it.
+    /// the service; its password is taken from PGPASSWORD. So is `redis://HOST`, with
+    /// ONCEWARD_REDIS_PASSWORD. A store that was given its secret from outside needs it again: set
+    /// ONCEWARD_SECRET, or ONCEWARD_SECRET_FILE to the name of a file that holds it.
     #[arg(
         long,
         value_name = "URL",

@@ -25,6 +25,9 @@ fn hint(error: &Error) -> &'static str {
         Error::Store(store::Error::Unavailable {
             store: "postgres", ..
         }) => "look at the database with onceward doctor, then look again with onceward inspect",
+        Error::Store(store::Error::Unavailable { store: "redis", .. }) => {
+            "look at the server with onceward doctor, then look again with onceward inspect"
+        }
         // What is left is a store that did not answer; a write may have happened all the same.
         _ => "look at the disk and the system's log, then look again with onceward inspect",
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onceward::Store;
-use onceward_stores::StoreUrl;
+use onceward_stores::{Fact, StoreUrl};
 
 use crate::StartError;
 use crate::config::Config;
@@ -76,19 +76,17 @@ fn refuse_lost(url: &StoreUrl) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Returns what the class of a database follows from: what is not as it should be, or if all is
-/// well what makes it so.
-#[cfg(feature = "postgres")]
+/// Returns what the class of a store on a server follows from: what is not as it should be, or if
+/// all is well what makes it so.
 fn reasons(url: &StoreUrl) -> Vec<String> {
-    const DECISIVE: [&str; 2] = ["synchronous_commit", "synchronous_standby_names"];
-    let StoreUrl::Postgres(settings) = url else {
+    const DECISIVE: [&str; 3] = [
+        "synchronous_commit",
+        "synchronous_standby_names",
+        "appendfsync",
+    ];
+    let Some(facts) = facts(url) else {
         return Vec::new();
     };
-    // The store is open; if the server is gone by now, the log will tell soon enough.
-    let Ok(found) = onceward_stores::postgres::inspect(settings) else {
-        return Vec::new();
-    };
-    let facts = found.durability.facts;
     let is_well = facts.iter().all(|fact| fact.is_good);
     let told = facts.iter().filter(|fact| match is_well {
         true => DECISIVE.contains(&fact.name) && !fact.value.is_empty(),
@@ -98,9 +96,22 @@ fn reasons(url: &StoreUrl) -> Vec<String> {
         .collect()
 }
 
-#[cfg(not(feature = "postgres"))]
-fn reasons(_: &StoreUrl) -> Vec<String> {
-    Vec::new()
+/// The settings of the server, if the store is on one. The store is open; if the server is gone by
+/// now, the log will tell soon enough.
+fn facts(url: &StoreUrl) -> Option<Vec<Fact>> {
+    match url {
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(settings) => {
+            let found = onceward_stores::postgres::inspect(settings).ok()?;
+            Some(found.durability.facts)
+        }
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(settings) => {
+            let found = onceward_stores::redis::inspect(settings).ok()?;
+            Some(found.durability.facts)
+        }
+        _ => None,
+    }
 }
 
 // === impl Opened ===

@@ -10,6 +10,8 @@
 //! - [`fuzz`] holds readers of untrusted bytes, and orders of operations, against what must hold;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`postgres`] starts real database servers, and kills, pauses, clones and cuts them off;
+//! - [`redis`] does the same with servers of Redis, alone, under Sentinels and in clusters;
+//! - [`proxy`] stands between a store and its server, and does what networks do;
 //! - [`tally`] counts the trials of every proof, so that a clean run says how much it has shown.
 
 #[cfg(feature = "bugbank")]
@@ -18,9 +20,12 @@ pub mod crash;
 pub mod enumerate;
 pub mod fuzz;
 pub mod gateway;
+mod guard;
 pub mod history;
 pub mod lab;
 pub mod model;
 pub mod postgres;
+pub mod proxy;
+pub mod redis;
 pub mod sim;
 pub mod tally;

@@ -10,17 +10,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use onceward::clock::{Clock as _, SystemClock};
+use rustix::process::Signal;
 use tempfile::TempDir;
+
+use crate::guard::{Guard, is_alive};
+pub use crate::proxy::{self, Proxy};
 
 mod builder;
 mod process;
-pub mod proxy;
 mod scratch;
 mod template;
 
 pub use builder::Builder;
-use process::{Process, Programs};
-pub use proxy::Proxy;
+use process::Programs;
 pub use scratch::{SERVER_VAR, Scratch, scratch, shared_url};
 
 /// How long a server may take to do what it was told: recovery after kill -9 included.
@@ -37,7 +39,7 @@ pub struct Server {
     /// A library that is loaded before all others.
     shim: Option<std::path::PathBuf>,
     /// `None` while it is stopped or dead.
-    process: Option<Process>,
+    process: Option<Guard>,
 }
 
 /// Why a server does not run: what it said last.
@@ -134,7 +136,7 @@ impl Server {
     /// Panics if it is not running.
     pub async fn stop(&mut self) {
         let process = self.process.take().expect("it is running");
-        process.stop().await;
+        process.stop(Signal::INT).await;
     }
 
     /// Stops every process of it where it stands, as a machine does that hangs.
@@ -143,7 +145,7 @@ impl Server {
     ///
     /// Panics if it is not running.
     pub fn pause(&self) {
-        self.process.as_ref().expect("it is running").pause();
+        self.process.as_ref().expect("it is running").freeze();
     }
 
     /// Lets every process of it go on.
@@ -190,7 +192,7 @@ impl Server {
 
     /// Starts the process and waits until it answers, or has ended.
     async fn run(&mut self) -> Result<(), NotStarted> {
-        let mut process = Process::spawn(&self.programs, self.folder.path(), self.shim.as_deref());
+        let process = (self.programs).serve(self.folder.path(), self.shim.as_deref());
         let start = SystemClock.stopwatch();
         loop {
             if sql(&self.url(), "SELECT 1").await.is_ok() {
@@ -198,7 +200,7 @@ impl Server {
                 return Ok(());
             }
             let late = SystemClock.stopwatch() - start > DEADLINE;
-            if late || !process.is_alive() {
+            if late || !is_alive(process.server()) {
                 process.kill().await;
                 return Err(NotStarted {
                     log: tail(&self.log()),

@@ -113,8 +113,10 @@ pub enum OpenError {
     },
 
     /// Nothing answers there, or not in time.
-    #[error("PostgreSQL at {place} cannot be reached")]
+    #[error("{server} at {place} cannot be reached")]
     Unreachable {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
         /// What was said about it.
@@ -122,8 +124,10 @@ pub enum OpenError {
     },
 
     /// The server does not let this role in.
-    #[error("PostgreSQL at {place} does not let {user} in: {why}")]
+    #[error("{server} at {place} does not let {user} in: {why}")]
     Password {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
         /// The role.
@@ -153,8 +157,10 @@ pub enum OpenError {
     },
 
     /// The server is older than what the statements are written for.
-    #[error("PostgreSQL at {place} is version {found}, and {oldest} is the oldest that will do")]
+    #[error("{server} at {place} is version {found}, and {oldest} is the oldest that will do")]
     TooOld {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
         /// The version of the server.
@@ -164,8 +170,10 @@ pub enum OpenError {
     },
 
     /// The server takes no writes.
-    #[error("PostgreSQL at {place} is a read-only replica")]
+    #[error("{server} at {place} is a read-only replica")]
     ReadOnly {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
     },
@@ -193,8 +201,10 @@ pub enum OpenError {
     },
 
     /// The line to the server cannot be made safe.
-    #[error("no TLS with PostgreSQL at {place}: {why}")]
+    #[error("no TLS with {server} at {place}: {why}")]
     Tls {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
         /// What went wrong.
@@ -202,12 +212,36 @@ pub enum OpenError {
     },
 
     /// The server said something else.
-    #[error("PostgreSQL at {place} cannot be used: {why}")]
+    #[error("{server} at {place} cannot be used: {why}")]
     Server {
+        /// What kind of server.
+        server: &'static str,
         /// Host, port and database.
         place: String,
         /// What it said.
         why: String,
+    },
+
+    /// The user may not run what a store has to.
+    #[error("{user} may not do what a store has to at {place}: {why}")]
+    Commands {
+        /// Hosts and ports.
+        place: String,
+        /// The user.
+        user: String,
+        /// What the server said.
+        why: String,
+    },
+
+    /// The server throws records away when its memory is full. Serving from it would repeat work.
+    #[error(
+        "Redis at {place} throws keys away when its memory is full: maxmemory-policy is {policy}"
+    )]
+    Evicts {
+        /// Hosts and ports.
+        place: String,
+        /// The setting.
+        policy: String,
     },
 
     /// This program was built without that kind of store.
@@ -217,6 +251,9 @@ pub enum OpenError {
         store: &'static str,
     },
 }
+
+/// What Redis and its kin are called in errors.
+pub(crate) const REDIS: &str = "Redis";
 
 /// Opens the store that `url` names.
 ///
@@ -243,6 +280,11 @@ pub fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
         StoreUrl::Postgres(settings) => {
             let settings = settings.as_ref().clone();
             Ok(Arc::new(crate::postgres::PostgresStore::open(settings)?))
+        }
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(settings) => {
+            let settings = settings.as_ref().clone();
+            Ok(Arc::new(crate::redis::RedisStore::open(settings)?))
         }
     }
 }
@@ -294,6 +336,8 @@ impl OpenError {
             | Self::NewerSchema { .. }
             | Self::MigrationNeeded { .. }
             | Self::Tls { .. }
+            | Self::Commands { .. }
+            | Self::Evicts { .. }
             | Self::Server { .. } => self.server_hint(),
         }
     }
@@ -306,6 +350,18 @@ impl OpenError {
                  between"
                     .to_owned()
             }
+            Self::Password { server, .. } if *server == REDIS => {
+                "give user and password in the URL, or the password in ONCEWARD_REDIS_PASSWORD, and \
+                 see what ACL LIST says about this user"
+                    .to_owned()
+            }
+            Self::Commands { user, .. } => format!(
+                "let {user} run scripts on the keys of the prefix and publish on its channel: \
+                 ACL SETUSER {user} ~onceward* &onceward* +@all -@dangerous +info +config|get +role"
+            ),
+            Self::Evicts { .. } => {
+                "run: CONFIG SET maxmemory-policy noeviction, and the same in redis.conf".to_owned()
+            }
             Self::Password { .. } => {
                 "give the password in PGPASSWORD or in the URL, and see what pg_hba.conf says \
                  about this role and host"
@@ -316,13 +372,18 @@ impl OpenError {
                  INSERT, UPDATE, DELETE on its tables to {user}"
             ),
             Self::NoDatabase { database, .. } => format!("create it with: createdb {database}"),
-            Self::TooOld { oldest, .. } => format!("use PostgreSQL {oldest} or newer"),
+            Self::TooOld { server, oldest, .. } => format!("use {server} {oldest} or newer"),
             Self::ReadOnly { .. } => "name the primary: keys cannot be claimed on a replica, and \
                  what is read there is old"
                 .to_owned(),
             Self::NewerSchema { .. } => "use the version that made them, or a newer one".to_owned(),
             Self::MigrationNeeded { .. } => {
                 "run: onceward migrate --store URL, or leave migrate=off out of the URL".to_owned()
+            }
+            Self::Tls { server, .. } if *server == REDIS => {
+                "see sslrootcert, sslcert and sslkey in the URL, the names in the server's \
+                 certificate, and whether the server has TLS on this port"
+                    .to_owned()
             }
             Self::Tls { .. } => {
                 "see sslmode, sslrootcert, sslcert and sslkey in the URL, the names in the \

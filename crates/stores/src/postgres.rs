@@ -9,7 +9,7 @@
 //! error. So is one that the server committed without waiting for its standby.
 //!
 //! Where to read on: [`sql`] has the statements and why they are as they are, [`schema`] the
-//! tables, [`queue`] how batches come about, [`reckon`] whose clock counts, [`durability`] what a
+//! tables, [`queue`] how batches come about, [`reckon`](crate::reckon) whose clock counts, [`durability`] what a
 //! write survives. `docs/postgres.md` tells the same for operators.
 
 use std::sync::Arc;
@@ -35,7 +35,6 @@ mod outbox;
 mod pages;
 mod passfile;
 mod queue;
-mod reckon;
 mod rows;
 mod schema;
 mod send;
@@ -48,7 +47,7 @@ mod transaction;
 mod trouble;
 mod upkeep;
 
-pub use durability::{DurabilityReport, Fact};
+pub use crate::report::{DurabilityReport, Fact};
 pub use outbox::{Event, Outbox, Relay, RelayPace, Staged};
 pub use queue::Figures;
 pub use schema::Migrated;
@@ -61,11 +60,11 @@ pub use transaction::{
 
 use hub::Hub;
 use queue::{Answer, Became, Draft, Job, Kind, Raw};
-use reckon::{Terms, as_i64, micros};
 use start::Thread;
 use trouble::Trouble;
 
 use crate::OpenError;
+use crate::reckon::{Terms, as_i64, micros};
 
 /// A store in a PostgreSQL database.
 ///
@@ -82,6 +81,9 @@ struct Handle {
 }
 
 const KIND: &str = "postgres";
+
+/// What the server is called in errors.
+const SERVER: &str = "PostgreSQL";
 
 // === impl PostgresStore ===
 

@@ -30,6 +30,9 @@ pub enum StoreUrl {
     /// `postgres://..`, in a database.
     #[cfg(feature = "postgres")]
     Postgres(Box<Settings>),
+    /// `redis://..`, in a server, behind sentinels or in a cluster.
+    #[cfg(feature = "redis")]
+    Redis(Box<crate::redis::Settings>),
 }
 
 /// Why a text is not the URL of a store.
@@ -51,6 +54,10 @@ pub enum InvalidUrl {
     /// The URL of a PostgreSQL store cannot be understood.
     #[error("{0}")]
     Postgres(String),
+
+    /// The URL of a Redis store cannot be understood.
+    #[error("{0}")]
+    Redis(String),
 
     /// This program was built without that kind of store.
     #[error("this program was built without the {0} store")]
@@ -77,6 +84,17 @@ impl FromStr for StoreUrl {
             },
             #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(InvalidUrl::NotBuilt("postgres")),
+            #[cfg(feature = "redis")]
+            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" => {
+                match text.parse::<crate::redis::Settings>() {
+                    Ok(settings) => Ok(Self::Redis(Box::new(settings))),
+                    Err(wrong) => Err(InvalidUrl::Redis(wrong.to_string())),
+                }
+            }
+            #[cfg(not(feature = "redis"))]
+            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" => {
+                Err(InvalidUrl::NotBuilt("redis"))
+            }
             _ => Err(InvalidUrl::Scheme(text.to_owned())),
         }
     }
@@ -108,6 +126,8 @@ impl fmt::Display for StoreUrl {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(settings) => settings.fmt(f),
+            #[cfg(feature = "redis")]
+            Self::Redis(settings) => settings.fmt(f),
         }
     }
 }
@@ -119,7 +139,7 @@ impl InvalidUrl {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Scheme(_) => {
-                "use memory:, embedded:PATH or postgres://USER@HOST/DATABASE, \
+                "use memory:, embedded:PATH, postgres://USER@HOST/DATABASE or redis://HOST, \
                  for example embedded:./onceward-data"
             }
             Self::NoPath(_) => "name a folder, for example embedded:./onceward-data",
@@ -130,6 +150,12 @@ impl InvalidUrl {
                 "write postgres://USER@HOST:PORT/DATABASE with schema, prefix, connections, \
                  timeout (5s), migrate (on or off), failover (any or never), sslmode, \
                  sslrootcert, sslcert or sslkey behind the question mark"
+            }
+            Self::Redis(_) => {
+                "write redis://USER@HOST:PORT/DB, rediss://.., redis+sentinel://HOST,HOST/SERVICE \
+                 or redis+cluster://HOST,HOST with prefix, connections, timeout (5s), wait, \
+                 wait_timeout (1s), failover (any or never), tls (on or off), sslrootcert, sslcert \
+                 or sslkey behind the question mark"
             }
             Self::NotBuilt(_) => "build it with the feature of that name",
         }
@@ -174,6 +200,18 @@ mod tests {
             .parse::<StoreUrl>()
             .unwrap_err();
         assert!(matches!(wrong, InvalidUrl::Postgres(_)));
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn the_url_of_a_redis_server_reads_back_without_its_password() {
+        for scheme in ["redis", "rediss", "redis+cluster"] {
+            let url: StoreUrl = format!("{scheme}://a:secret@h:1?prefix=p").parse().unwrap();
+            assert_eq!(url.to_string(), format!("{scheme}://a@h:1?prefix=p"));
+            assert!(!format!("{url:?}").contains("secret"));
+        }
+        let wrong = "redis://a:secret@h?x=1".parse::<StoreUrl>().unwrap_err();
+        assert!(matches!(wrong, InvalidUrl::Redis(_)));
     }
 
     #[test]

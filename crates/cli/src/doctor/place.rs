@@ -9,8 +9,8 @@ use onceward::{Durability, Engine, SlotId, Store};
 use onceward_gateway::config::Config;
 use onceward_stores::{OpenError, StoreUrl};
 
+use super::Finding;
 use super::checks::compared;
-use super::{Finding, database};
 use crate::{secret, store, trouble};
 
 /// What was found about a store.
@@ -40,8 +40,16 @@ pub(super) async fn examine(config: &Config) -> Examined {
             return free(vec![found]);
         }
     };
-    if let Some(database) = database::examine(config, &url).await {
-        return free(database);
+    match &url {
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(settings) => {
+            return free(super::database::examine(config, &url, settings).await);
+        }
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(settings) => {
+            return free(super::redis::examine(config, &url, settings).await);
+        }
+        _ => {}
     }
     match store::open_as_it_is(&url).await {
         Ok(opened) => {

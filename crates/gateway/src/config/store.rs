@@ -34,7 +34,8 @@ pub(super) fn read(source: &Source<'_>, top: &Section<'_>, given: Option<StoreUr
         source.warn(
             &span,
             "the URL of the store holds a password, for everybody who reads this file",
-            "use password_file in [store], PGPASSWORD, or the URL in ONCEWARD_STORE",
+            "use password_file in [store], PGPASSWORD or ONCEWARD_REDIS_PASSWORD, or the URL in \
+             ONCEWARD_STORE",
         );
     }
     let url = check::given_or(
@@ -132,17 +133,18 @@ impl Config {
     }
 }
 
-#[cfg(feature = "postgres")]
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "redis")),
+    allow(unused_variables)
+)]
 fn with_password(url: StoreUrl, password: &str) -> StoreUrl {
     match url {
+        #[cfg(feature = "postgres")]
         StoreUrl::Postgres(settings) => StoreUrl::Postgres(Box::new(settings.password(password))),
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(settings) => StoreUrl::Redis(Box::new(settings.with_password(password))),
         other => other,
     }
-}
-
-#[cfg(not(feature = "postgres"))]
-fn with_password(url: StoreUrl, _password: &str) -> StoreUrl {
-    url
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ use tokio_postgres::Row;
 use super::hub::{Hub, in_time, later};
 use super::lane::{chance, is_end};
 use super::queue::{Answer, Batch, Became, Job, Kind, Raw};
-use super::reckon::Terms;
 use super::rows::{Said, Told};
 use super::send::send;
 use super::session::{Prepared, Session};
 use super::trouble::{Trouble, What};
+use crate::reckon::Terms;
 
 /// How long a call waits that met somebody else's lock: at first, and at most.
 const LOCKED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));

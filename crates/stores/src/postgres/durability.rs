@@ -3,29 +3,7 @@
 use onceward::Durability;
 use tokio_postgres::Row;
 
-/// What was found out about a server, and what follows from it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct DurabilityReport {
-    /// What an acknowledged write survives.
-    pub class: Durability,
-    /// Each setting that was looked at.
-    pub facts: Vec<Fact>,
-}
-
-/// One setting of a server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Fact {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What that means here.
-    pub verdict: &'static str,
-    /// Whether it is as it should be.
-    pub is_good: bool,
-}
+use crate::report::{DurabilityReport, Fact};
 
 /// What is asked of the server. Backups and subscribers are no standbys, where the role may tell
 /// them apart; one that is away and has a slot is one.

@@ -15,9 +15,9 @@ use tokio_postgres::types::ToSql;
 use super::durability::Found;
 use super::guest::Guests;
 use super::queue::{Batch, Job, Queue};
-use super::reckon::Reckoning;
 use super::session::{About, Connector};
 use super::trouble::Trouble;
+use crate::reckon::Reckoning;
 
 /// What callers and the store's thread share.
 #[derive(Debug)]

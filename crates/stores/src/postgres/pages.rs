@@ -9,9 +9,9 @@ use onceward::{Record, SlotId, Timestamp};
 use tokio_postgres::Row;
 
 use super::hub::{Hub, Parameters};
-use super::reckon::{as_i64, timestamp};
 use super::trouble::Trouble;
 use super::{KIND, decode_bytes, rows};
+use crate::reckon::{as_i64, timestamp};
 
 /// How many records a page with a filter looks at: those that do not pass take time as well.
 const WINDOW: i64 = 5_000;

@@ -7,8 +7,8 @@ use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use super::queue::{Kind, Raw};
-use super::reckon::timestamp;
 use super::trouble::Trouble;
+use crate::reckon::timestamp;
 
 /// What a statement said, in the order of slots.
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
+use super::SERVER;
 use super::trouble::refusal;
 use super::{Settings, outbox};
 use crate::OpenError;
@@ -154,6 +155,7 @@ pub(super) async fn version(client: &Client, settings: &Settings) -> Result<i32,
 async fn migrate(client: &Client, settings: &Settings) -> Result<(), OpenError> {
     let done = tokio::time::timeout(PATIENCE, steps(client, settings)).await;
     let timed_out = |_| OpenError::Server {
+        server: SERVER,
         place: settings.place(),
         why: "another node has been migrating for a minute".to_owned(),
     };

@@ -7,8 +7,8 @@ use tokio_postgres::{Error, Row, Statement};
 use uuid::Uuid;
 
 use super::queue::{Draft, Job, Kind};
-use super::reckon::Terms;
 use super::session::{Prepared, Session};
+use crate::reckon::Terms;
 
 /// Sends the statement of a kind for these jobs, and returns its rows.
 pub(super) async fn send(

@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::SERVER;
 use super::durability::{Found, QUESTION};
 use super::sql::{self, RAW_MICROS, Statements};
 use super::trouble::{Trouble, refusal};
@@ -88,6 +89,7 @@ impl Connector {
     ) -> Result<Session, OpenError> {
         let within = self.settings.timeout.min(Self::PATIENCE);
         let silent = |_| OpenError::Unreachable {
+            server: SERVER,
             place: self.settings.place(),
             source: "it did not answer in time".into(),
         };
@@ -129,6 +131,7 @@ impl Connector {
         let major = numbers.next().and_then(|it| it.parse::<i32>().ok());
         match major {
             Some(major) if major < Self::OLDEST => Err(OpenError::TooOld {
+                server: SERVER,
                 place: self.settings.place(),
                 found: version.to_owned(),
                 oldest: Self::OLDEST,
@@ -146,6 +149,7 @@ impl Connector {
         let row = client.query_one(&question, &[]).await.map_err(refused)?;
         if row.try_get::<_, bool>(0).map_err(refused)? {
             return Err(OpenError::ReadOnly {
+                server: SERVER,
                 place: self.settings.place(),
             });
         }

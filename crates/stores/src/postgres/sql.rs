@@ -4,7 +4,7 @@
 //!
 //! - **Time.** `raw` is the server's clock, read row by row with `clock_timestamp()`: `now()` is
 //!   the time at which the transaction began, which may be long ago. `shift` and `floor` come
-//!   from the [`Reckoning`](super::reckon::Reckoning): the time that counts is
+//!   from the [`Reckoning`](crate::reckon::Reckoning): the time that counts is
 //!   `greatest(raw + shift, floor)`. A write that comes later than it may changes nothing; nor does
 //!   one for which the clock is seconds past the floor, so that a server's clock that jumps ahead
 //!   between two looks at it does not come through: it is sent again once that has been seen.
@@ -20,6 +20,7 @@
 use onceward::bugs::{Bug, seeded};
 
 use super::Settings;
+use crate::reckon::AHEAD_MAX;
 
 /// The texts of the statements for one schema.
 #[derive(Debug)]
@@ -53,10 +54,6 @@ pub(super) struct Statements {
 /// The server's clock in microseconds since 1970, at the moment that it is read. Not `extract`,
 /// which reckons in decimals and takes longer; a double is exact to the microsecond until 2106.
 pub(crate) const RAW_MICROS: &str = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
-
-/// How far past the floor a stamp may be, in microseconds: longer than a statement takes to get to
-/// the server, and shorter than any lease.
-pub(crate) const AHEAD_MAX: i64 = 2_000_000;
 
 /// What a session sets for itself: index lookups in nested loops whatever the statistics say, one
 /// plan for all, and limits on every wait.

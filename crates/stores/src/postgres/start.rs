@@ -10,16 +10,18 @@ use onceward::clock::{Clock as _, SystemClock};
 use tokio::runtime;
 use tokio_postgres::Client;
 
-use super::durability::{DurabilityReport, Found, QUESTION};
+use super::SERVER;
+use super::durability::{Found, QUESTION};
 use super::guest::Guests;
 use super::hub::Hub;
 use super::lane::Lane;
-use super::reckon::{Reckoning, timestamp};
 use super::schema::{self, KNOWN, MIGRATIONS, Migrated};
 use super::session::{Connector, Session};
 use super::trouble::refusal;
 use super::{Settings, listen, upkeep};
 use crate::OpenError;
+use crate::reckon::{Reckoning, as_i64, timestamp};
+use crate::report::DurabilityReport;
 
 /// The thread that a store's connections run on.
 pub(super) type Thread = JoinHandle<()>;
@@ -51,6 +53,7 @@ pub(super) fn start(settings: Settings) -> Result<(Arc<Hub>, Thread), OpenError>
     let (tell, told) = mpsc::sync_channel(1);
     let place = settings.place();
     let failed = |source: io::Error| OpenError::Server {
+        server: SERVER,
         place: place.clone(),
         why: format!("no thread for it: {source}"),
     };
@@ -77,6 +80,7 @@ pub(super) fn start(settings: Settings) -> Result<(Arc<Hub>, Thread), OpenError>
         })
         .map_err(failed)?;
     let ended = |_| OpenError::Server {
+        server: SERVER,
         place: place.clone(),
         why: "the thread of the store ended".to_owned(),
     };
@@ -132,7 +136,7 @@ pub fn inspect(settings: &Settings) -> Result<Inspection, OpenError> {
             durability: found.report(),
             schema,
             known: KNOWN,
-            clock_ahead: raw - super::reckon::as_i64(here),
+            clock_ahead: raw - as_i64(here),
             round_trip,
         })
     })
@@ -160,6 +164,7 @@ fn visit<T: Send>(
 fn runtime_of_thread(settings: &Settings) -> Result<runtime::Runtime, OpenError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| OpenError::Server {
+        server: SERVER,
         place: settings.place(),
         why: format!("no runtime for it: {source}"),
     })
@@ -180,6 +185,7 @@ async fn open(settings: Settings) -> Result<(Arc<Hub>, Session), OpenError> {
     // Statements that the server does not take are told of now, and not by the first call.
     let prepared = session.prepare(&statements).await;
     prepared.map_err(|trouble| OpenError::Server {
+        server: SERVER,
         place: settings.place(),
         why: trouble.to_string(),
     })?;

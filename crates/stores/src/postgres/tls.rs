@@ -16,6 +16,7 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::SERVER;
 use super::Settings;
 use super::settings::Verify;
 use crate::OpenError;
@@ -154,6 +155,7 @@ fn unreadable(settings: &Settings, path: &Path, error: impl std::fmt::Display) -
 
 fn wrong(settings: &Settings, why: impl std::fmt::Display) -> OpenError {
     OpenError::Tls {
+        server: SERVER,
         place: settings.place(),
         why: why.to_string(),
     }

@@ -45,7 +45,7 @@ use onceward::{
 };
 
 use super::PostgresStore;
-use super::reckon::timestamp;
+use crate::reckon::timestamp;
 
 mod fault;
 mod hub;

@@ -7,6 +7,7 @@ use onceward::bugs::{Bug, seeded};
 use onceward::store::Error;
 use tokio_postgres::error::SqlState;
 
+use super::SERVER;
 use super::{Settings, tls};
 use crate::OpenError;
 
@@ -142,10 +143,15 @@ pub(super) fn refusal(settings: &Settings, error: &tokio_postgres::Error) -> Ope
     match *said.code() {
         // It asks for a certificate, and got none or another's.
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION if source.contains("certificate") => {
-            OpenError::Tls { place, why: source }
+            OpenError::Tls {
+                server: SERVER,
+                place,
+                why: source,
+            }
         }
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             OpenError::Password {
+                server: SERVER,
                 place,
                 user: settings.user().to_owned(),
                 why: source,
@@ -160,12 +166,20 @@ pub(super) fn refusal(settings: &Settings, error: &tokio_postgres::Error) -> Ope
             user: settings.user().to_owned(),
             why: source,
         },
-        SqlState::READ_ONLY_SQL_TRANSACTION => OpenError::ReadOnly { place },
+        SqlState::READ_ONLY_SQL_TRANSACTION => OpenError::ReadOnly {
+            server: SERVER,
+            place,
+        },
         SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS => OpenError::Unreachable {
+            server: SERVER,
             place,
             source: source.into(),
         },
-        _ => OpenError::Server { place, why: source },
+        _ => OpenError::Server {
+            server: SERVER,
+            place,
+            why: source,
+        },
     }
 }
 
@@ -175,19 +189,29 @@ fn unanswered(settings: &Settings, error: &tokio_postgres::Error) -> OpenError {
     let words = words(error);
     // An alert may come after the handshake, and is no trouble of the network then either.
     if let Some(why) = tls::words(error) {
-        return OpenError::Tls { place, why };
+        return OpenError::Tls {
+            server: SERVER,
+            place,
+            why,
+        };
     }
     // The driver has no other way to tell the kinds apart.
     match text.as_str() {
-        _ if text.contains("TLS") => OpenError::Tls { place, why: words },
+        _ if text.contains("TLS") => OpenError::Tls {
+            server: SERVER,
+            place,
+            why: words,
+        },
         _ if words.contains("password missing") || words.contains("invalid configuration") => {
             OpenError::Password {
+                server: SERVER,
                 place,
                 user: settings.user().to_owned(),
                 why: "it asks for a password, and none was given".to_owned(),
             }
         }
         _ => OpenError::Unreachable {
+            server: SERVER,
             place,
             source: words.into(),
         },

@@ -75,9 +75,9 @@ pub(super) const FIELDS: &[Field] = &[
         "The private key, in PEM."),
 
     field(Store, "url", "store URL", "embedded:./onceward-data", r#""embedded:./onceward-data""#,
-        "Which store: `embedded:PATH`, `postgres://USER@HOST/DATABASE` or `memory:`. Also given as `--store`. A database is shared by many gateways, a folder belongs to one process, and what is in memory ends with it. What a database's URL can say besides is in docs/postgres.md."),
+        "Which store: `embedded:PATH`, `postgres://USER@HOST/DATABASE`, `redis://HOST` (also `rediss`, `redis+sentinel`, `redis+cluster`) or `memory:`. Also given as `--store`. A database or a Redis server is shared by many gateways, a folder belongs to one process, and what is in memory ends with it. What the URL of a server can say besides is in docs/postgres.md and docs/redis.md."),
     field(Store, "password_file", "path", "none", r#""/run/secrets/onceward-postgres""#,
-        "A file with the password of the database, in one line. `PGPASSWORD` in the environment does the same; on a command line a password is refused."),
+        "A file with the password of the database or Redis server, in one line. `PGPASSWORD` or `ONCEWARD_REDIS_PASSWORD` in the environment does the same; on a command line a password is refused."),
 
     field(Admin, "listen", "address and port, or \"off\"", "127.0.0.1:9090", r#""127.0.0.1:9090""#,
         "Where operators are listened for. Off loopback a token has to be set; health and metrics are answered without it, so keep the port inside."),

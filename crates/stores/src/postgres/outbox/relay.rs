@@ -26,9 +26,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::super::PostgresStore;
-use super::super::reckon::micros;
 use super::super::transaction::connect;
 use super::{Event, SLOT};
+use crate::reckon::micros;
 
 mod statements;
 

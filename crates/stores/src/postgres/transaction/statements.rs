@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use super::super::Settings;
-use super::super::sql::{AHEAD_MAX, RAW_MICROS};
+use super::super::sql::RAW_MICROS;
 use super::session::{Call, Value};
 use super::{Error, Session};
+use crate::reckon::AHEAD_MAX;
 
 /// A text with its place among the statements of a connection.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use onceward::{
 };
 
 use super::super::outbox::{self, Staged};
-use super::super::reckon::{micros, timestamp};
 use super::phase::Paused;
 use super::session::{Call, Cells, Value};
 use super::{Error, Session, Shared};
+use crate::reckon::{micros, timestamp};
 
 /// The right to do one piece of work within one transaction.
 ///

@@ -8,17 +8,24 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::broadcast;
 
-use super::messages::Messages;
-use super::{Fault, Shared};
+use super::postgres::Messages;
+use super::redis::Values;
+use super::{Fault, Shared, Talk};
 
 /// A client, a server, and what was seen of their talk.
 pub(super) struct Wire {
     client: TcpStream,
     server: TcpStream,
     shared: Arc<Shared>,
-    said: Messages,
+    said: Said,
     /// Whether the reply that comes now is for nobody.
     muted: bool,
+}
+
+/// What was said on a connection, as far as it matters.
+enum Said {
+    Postgres(Messages),
+    Redis(Values),
 }
 
 /// How a connection goes on.
@@ -33,11 +40,15 @@ enum Next {
 impl Wire {
     pub(super) fn new(client: TcpStream, server: TcpStream, shared: Arc<Shared>) -> Self {
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        let said = match shared.talk {
+            Talk::Postgres => Said::Postgres(Messages::default()),
+            Talk::Redis => Said::Redis(Values::default()),
+        };
         Self {
             client,
             server,
             shared,
-            said: Messages::default(),
+            said,
             muted: false,
         }
     }
@@ -127,6 +138,31 @@ impl Wire {
                 while matches!(self.client.read(&mut unheard).await, Ok(1..)) {}
             }
             Fault::Reset | Fault::RequestDropped | Fault::ReplyDropped => reset(self.client),
+        }
+    }
+}
+
+// === impl Said ===
+
+impl Said {
+    fn client(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Postgres(said) => said.client(bytes),
+            Self::Redis(said) => said.client(bytes),
+        }
+    }
+
+    fn server(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Postgres(said) => said.server(bytes),
+            Self::Redis(said) => said.server(bytes),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            Self::Postgres(said) => said.is_idle(),
+            Self::Redis(said) => said.is_idle(),
         }
     }
 }

@@ -13,7 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
 
-mod messages;
+mod postgres;
+mod redis;
 mod wire;
 
 /// A proxy on a free port of this machine. Its connections are gone when it is dropped.
@@ -41,9 +42,19 @@ pub enum Fault {
     ReplyDropped,
 }
 
+/// Whose talk a proxy understands, as far as to know when a request is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Talk {
+    /// PostgreSQL's.
+    Postgres,
+    /// That of Redis.
+    Redis,
+}
+
 /// What the proxy and its connections share.
 #[derive(Debug)]
 struct Shared {
+    talk: Talk,
     rules: Mutex<Rules>,
     strikes: broadcast::Sender<Fault>,
     struck: AtomicU64,
@@ -78,12 +89,21 @@ impl Fault {
 // === impl Proxy ===
 
 impl Proxy {
-    /// Starts a proxy in front of `target`.
+    /// Starts a proxy in front of a server of PostgreSQL.
     ///
     /// # Panics
     ///
     /// Panics if no port is free.
     pub fn start(target: SocketAddr) -> Self {
+        Self::between(target, Talk::Postgres)
+    }
+
+    /// Starts a proxy in front of a server that speaks `talk`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no port is free.
+    pub fn between(target: SocketAddr, talk: Talk) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let addr = listener.local_addr().expect("it is bound");
         listener.set_nonblocking(true).expect("it is a socket");
@@ -94,6 +114,7 @@ impl Proxy {
             awaits: None,
         };
         let shared = Arc::new(Shared {
+            talk,
             rules: Mutex::new(rules),
             strikes: broadcast::channel(64).0,
             struck: AtomicU64::new(0),
@@ -128,7 +149,9 @@ impl Proxy {
             .find('@')
             .map_or_else(|| of.find("://").map(|at| at + 3), |at| Some(at + 1));
         let start = start.expect("it is a URL");
-        let end = of[start..].find('/').map_or(of.len(), |at| start + at);
+        let end = of[start..]
+            .find(['/', '?'])
+            .map_or(of.len(), |at| start + at);
         let addr: SocketAddr = of[start..end].parse().expect("it names an address");
         of.replacen(&addr.to_string(), &self.addr.to_string(), 1)
     }

@@ -24,15 +24,17 @@ use std::time::Duration;
 use onceward::Timestamp;
 use onceward::clock::{Clock, GuardedClock};
 
-use super::sql::AHEAD_MAX;
+/// How far past the floor a stamp may be, in microseconds: longer than a statement takes to get to
+/// the server, and shorter than any lease.
+pub(crate) const AHEAD_MAX: i64 = 2_000_000;
 
 /// What a node knows of the server's time.
 #[derive(Debug)]
-pub(super) struct Reckoning {
+pub(crate) struct Reckoning {
     server: Arc<ServerClock>,
-    guard: GuardedClock,
+    guard: Arc<GuardedClock>,
     /// The latest time in any answer, in microseconds: nobody is told an earlier one afterwards.
-    latest: AtomicI64,
+    latest: Arc<AtomicI64>,
 }
 
 /// What a statement needs to know of the time.
@@ -60,7 +62,7 @@ impl Reckoning {
 
     /// Returns the reckoning of a node that saw the server's clock at `raw` just now, and found
     /// `on_record` as the highest time so far.
-    pub(super) fn new(machine: Arc<dyn Clock>, raw: i64, on_record: Timestamp) -> Self {
+    pub(crate) fn new(machine: Arc<dyn Clock>, raw: i64, on_record: Timestamp) -> Self {
         let heard = micros(machine.stopwatch());
         let server = Arc::new(ServerClock {
             machine,
@@ -69,18 +71,31 @@ impl Reckoning {
         let guard = GuardedClock::new(Arc::clone(&server) as Arc<dyn Clock>, on_record);
         Self {
             server,
-            guard,
-            latest: AtomicI64::new(0),
+            guard: Arc::new(guard),
+            latest: Arc::default(),
+        }
+    }
+
+    /// Returns the reckoning of another server of the same store, whose clock was seen at `raw`
+    /// just now: one time for both, whatever their clocks say.
+    #[cfg(feature = "redis")]
+    pub(crate) fn beside(&self, raw: i64) -> Self {
+        let machine = Arc::clone(&self.server.machine);
+        let ahead = AtomicI64::new(raw - micros(machine.stopwatch()));
+        Self {
+            server: Arc::new(ServerClock { machine, ahead }),
+            guard: Arc::clone(&self.guard),
+            latest: Arc::clone(&self.latest),
         }
     }
 
     /// The stopwatch that [`Reckoning::observe`] is told of.
-    pub(super) fn stopwatch(&self) -> Duration {
+    pub(crate) fn stopwatch(&self) -> Duration {
         self.server.machine.stopwatch()
     }
 
     /// Takes note that the server's clock was `raw` at some moment since `sent`.
-    pub(super) fn observe(&self, raw: i64, sent: Duration) {
+    pub(crate) fn observe(&self, raw: i64, sent: Duration) {
         let heard = micros(self.stopwatch());
         let (least, most) = (raw - heard, raw - micros(sent).min(heard));
         let ahead = self.server.ahead.load(Ordering::Relaxed);
@@ -92,13 +107,13 @@ impl Reckoning {
     }
 
     /// Takes note that somebody is told this time.
-    pub(super) fn tell(&self, now: i64) -> Timestamp {
+    pub(crate) fn tell(&self, now: i64) -> Timestamp {
         self.latest.fetch_max(now, Ordering::Relaxed);
         timestamp(now)
     }
 
     /// What a statement that is sent now needs to know.
-    pub(super) fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> Terms {
         let guarded = as_i64(self.guard.now());
         let apart = guarded - as_i64(self.server.wall());
         let shift = if apart.abs() < Self::AGREE { 0 } else { apart };
@@ -109,7 +124,7 @@ impl Reckoning {
     /// The time that counts at the moment when the server's clock was `raw`, after that was
     /// observed, for somebody who asked under these terms. It is no later than guarded time and
     /// what is taken for agreement.
-    pub(super) fn now(&self, raw: i64, asked: Terms) -> i64 {
+    pub(crate) fn now(&self, raw: i64, asked: Terms) -> i64 {
         let heard = self.terms();
         let most = as_i64(self.guard.now()).saturating_add(Self::AGREE);
         let now = raw.saturating_add(heard.shift).min(most);
@@ -117,13 +132,14 @@ impl Reckoning {
     }
 
     /// The clock that stamps the records.
-    pub(super) fn guard(&self) -> &GuardedClock {
+    pub(crate) fn guard(&self) -> &GuardedClock {
         &self.guard
     }
 }
 
 // === impl Terms ===
 
+#[cfg(any(feature = "postgres", test))]
 impl Terms {
     /// The time that counts at a moment when the server's clock is `raw`, no further past the
     /// floor than a stamp may be.
@@ -152,17 +168,17 @@ impl Clock for ServerClock {
 }
 
 /// Microseconds as a statement takes them: what is past the end is the end.
-pub(super) fn as_i64(at: Timestamp) -> i64 {
+pub(crate) fn as_i64(at: Timestamp) -> i64 {
     i64::try_from(at.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A span as a statement takes it.
-pub(super) fn micros(span: Duration) -> i64 {
+pub(crate) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A moment as a statement gave it.
-pub(super) fn timestamp(micros: i64) -> Timestamp {
+pub(crate) fn timestamp(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros.max(0).unsigned_abs())
 }
 

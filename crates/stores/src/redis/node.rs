@@ -1,0 +1,264 @@
+//! Nodes: one server each, what waits for it, and the lanes that it is sent on.
+//!
+//! A lane is a connection that takes whatever waits, sends all of it at once and hands out the
+//! answers: a lone call pays one round trip, and many share one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::ask::Ask;
+use super::link::Hub;
+use super::settings::Host;
+use super::trouble::Trouble;
+use super::{connect::Session, lane};
+
+/// A server, and what waits for it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: usize,
+    /// Where it was when it was last connected to.
+    pub(super) host: Mutex<Host>,
+    queue: Mutex<Queue>,
+    /// Wakes a lane: there is something to do.
+    pub(super) wake: Notify,
+    /// Lanes that have a connection.
+    lanes: AtomicUsize,
+    /// No keys are there any more.
+    is_retired: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Ask>,
+    /// Why nobody is taken in for now.
+    refusal: Option<Arc<str>>,
+}
+
+/// How long a lane waits before it connects again: longer each time, and never the same for all.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// How many commands are sent at once at the most: the first of them wait for the last.
+    const BATCH_MAX: usize = 256;
+
+    /// How many commands may wait for one server: more would only time out.
+    const WAITING_MAX: usize = 65_536;
+
+    pub(super) fn new(id: usize, host: Host) -> Self {
+        Self {
+            id,
+            host: Mutex::new(host),
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            lanes: AtomicUsize::new(0),
+            is_retired: AtomicBool::new(false),
+        }
+    }
+
+    /// Puts a command into the queue.
+    pub(super) fn push(&self, ask: Ask) {
+        let mut queue = self.queue.lock();
+        let refused = match &queue.refusal {
+            Some(why) => Some(Arc::clone(why)),
+            None if queue.waiting.len() >= Self::WAITING_MAX => {
+                Some("too many calls wait for the server".into())
+            }
+            None => None,
+        };
+        match refused {
+            Some(why) => {
+                drop(queue);
+                ask.answer(Err(Trouble::lost(why)));
+            }
+            None => {
+                queue.waiting.push_back(ask);
+                drop(queue);
+                // The last to fall asleep: a lone caller always meets the same, warm connection.
+                self.wake.notify_last();
+            }
+        }
+    }
+
+    /// What a lane sends next. What nobody waits for is left out.
+    pub(super) fn take(&self) -> Vec<Ask> {
+        let mut queue = self.queue.lock();
+        let count = queue.waiting.len().min(Self::BATCH_MAX);
+        let taken = queue.waiting.drain(..count);
+        taken.filter(|ask| !ask.is_forsaken()).collect()
+    }
+
+    /// Everything that waits, to be sent elsewhere.
+    pub(super) fn drain(&self) -> VecDeque<Ask> {
+        std::mem::take(&mut self.queue.lock().waiting)
+    }
+
+    /// Answers those who have waited for too long.
+    pub(super) fn reap(&self, now: Duration) {
+        let mut overdue = Vec::new();
+        let mut queue = self.queue.lock();
+        // Those that were sent before are not in the order of their deadlines.
+        if queue.waiting.iter().any(|ask| ask.deadline <= now) {
+            let waiting = std::mem::take(&mut queue.waiting);
+            for ask in waiting {
+                match ask.deadline <= now {
+                    true => overdue.push(ask),
+                    false => queue.waiting.push_back(ask),
+                }
+            }
+        }
+        drop(queue);
+        for ask in overdue {
+            ask.answer(Err(Trouble::lost("the server was not free in time")));
+        }
+    }
+
+    /// Takes note that a lane has a connection. Returns whether it is the first.
+    pub(super) fn lane_up(&self, host: &Host) -> bool {
+        host.clone_into(&mut self.host.lock());
+        let is_first = self.lanes.fetch_add(1, Ordering::AcqRel) == 0;
+        self.queue.lock().refusal = None;
+        is_first
+    }
+
+    /// Takes note that a lane has lost its connection.
+    pub(super) fn lane_down(&self) {
+        self.lanes.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.lanes.load(Ordering::Acquire) > 0
+    }
+
+    /// Sends everybody away if no lane has a connection: a caller that is told at once can say
+    /// so, and nothing piles up.
+    pub(super) fn unreachable(&self, why: &str) {
+        if !self.is_up() {
+            self.refuse(why);
+        }
+    }
+
+    /// Answers all who wait with an error, and takes nobody in until there is a connection.
+    pub(super) fn refuse(&self, why: &str) {
+        let mut queue = self.queue.lock();
+        queue.refusal = Some(why.into());
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        for ask in waiting {
+            ask.answer(Err(Trouble::lost(why)));
+        }
+    }
+
+    /// Starts the lanes. The first gets a session that there is already.
+    pub(super) fn start(self: &Arc<Self>, hub: &Arc<Hub>, mut first: Option<Session>) {
+        for _ in 0..hub.connector.settings.connections {
+            let (hub, node) = (Arc::clone(hub), Arc::clone(self));
+            let lane = lane::run(Arc::clone(&hub), node, first.take());
+            hub.spawn(lane);
+        }
+    }
+
+    /// Ends the lanes once they have nothing to do.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Release);
+        self.wake.notify_waiters();
+    }
+
+    /// Takes a server back into service. Returns whether it has to be started.
+    pub(super) fn revive(&self) -> bool {
+        self.is_retired.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Acquire)
+    }
+}
+
+// === impl Backoff ===
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(10);
+    const LAST: Duration = Duration::from_secs(1);
+
+    /// Tells of a failure, the first and then seldom: the server may be away for long.
+    pub(super) fn log(&self, why: &str) {
+        if self.failures.is_multiple_of(60) {
+            tracing::warn!(why, "Redis cannot be used");
+        }
+    }
+
+    /// How long to wait after one more failure.
+    pub(super) fn next(&mut self) -> Duration {
+        let doubled = Self::FIRST.saturating_mul(1 << self.failures.min(10));
+        self.failures += 1;
+        doubled.min(Self::LAST).mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::cmd;
+
+    use super::super::ask::{Nature, Target};
+    use super::*;
+
+    fn node() -> Node {
+        let host = Host {
+            name: "h".to_owned(),
+            port: 1,
+        };
+        Node::new(0, host)
+    }
+
+    fn ask(seconds: u64) -> Ask {
+        let mut ask = Ask::new(Target::Slot(0), cmd("PING"), Nature::Read);
+        ask.deadline = Duration::from_secs(seconds);
+        ask
+    }
+
+    #[test]
+    fn connecting_again_takes_longer_each_time_up_to_a_second() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<_> = (0..20).map(|_| backoff.next()).collect();
+        assert!(waits[0] <= Backoff::FIRST);
+        assert!(waits.iter().all(|wait| *wait <= Backoff::LAST));
+        assert!(waits[19] >= Backoff::LAST / 2);
+    }
+
+    #[test]
+    fn whoever_waits_too_long_is_told_whatever_the_order() {
+        let node = node();
+        let (mut late, mut early) = (ask(9), ask(3));
+        let (mut later, mut told) = (late.expect(), early.expect());
+        node.push(late);
+        node.push(early);
+        node.reap(Duration::from_secs(5));
+        assert!(told.try_recv().unwrap().is_err());
+        assert!(later.try_recv().is_err());
+        assert_eq!(node.take().len(), 1);
+    }
+
+    #[test]
+    fn nobody_is_taken_in_while_the_server_is_away() {
+        let node = node();
+        let (mut first, mut second) = (ask(9), ask(9));
+        let (mut one, mut two) = (first.expect(), second.expect());
+        node.push(first);
+        node.unreachable("it is away");
+        node.push(second);
+        assert!(one.try_recv().unwrap().is_err());
+        assert!(two.try_recv().unwrap().is_err());
+        node.lane_up(&node.host.lock().clone());
+        node.push(ask(9));
+        assert_eq!(node.drain().len(), 1);
+    }
+}
