@@ -72,21 +72,35 @@ fn refuse_password(matches: &ArgMatches) -> Result<(), Failure> {
     let Some((_, command)) = matches.subcommand() else {
         return Ok(());
     };
-    let is_typed = command.try_contains_id(STORE).is_ok()
-        && command.value_source(STORE) == Some(ValueSource::CommandLine);
-    let typed = is_typed.then(|| command.get_raw(STORE)).flatten();
-    let mut texts = typed.into_iter().flatten().filter_map(|raw| raw.to_str());
-    match texts.any(holds_password) {
-        true => Err(Failure::new(
-            "--store holds a password, which every user of this machine could read",
+    for (option, hint) in [
+        (
+            STORE,
             "set PGPASSWORD, or give the whole URL in ONCEWARD_STORE",
-        )),
-        false => Ok(()),
+        ),
+        (
+            CACHE,
+            "set ONCEWARD_REDIS_PASSWORD, or give the whole URL in ONCEWARD_CACHE",
+        ),
+    ] {
+        let is_typed = command.try_contains_id(option).is_ok()
+            && command.value_source(option) == Some(ValueSource::CommandLine);
+        let typed = is_typed.then(|| command.get_raw(option)).flatten();
+        let mut texts = typed.into_iter().flatten().filter_map(|raw| raw.to_str());
+        if texts.any(holds_password) {
+            return Err(Failure::new(
+                format!("--{option} holds a password, which every user of this machine could read"),
+                hint,
+            ));
+        }
     }
+    Ok(())
 }
 
 /// The option that names a store, in all commands that have one.
 const STORE: &str = "store";
+
+/// The option that names a cache, in the same commands.
+const CACHE: &str = "cache";
 
 /// Says what is wrong with a command line, or prints the help or version that it asks for.
 fn refuse(refusal: clap::Error, console: &Console) -> Result<Exit, Failure> {
@@ -219,6 +233,18 @@ mod tests {
         let matches = Cli::command().try_get_matches_from(line).unwrap();
         let refused = format!("{:?}", refuse_password(&matches).unwrap_err());
         assert!(refused.contains("ONCEWARD_STORE"), "{refused}");
+        assert!(!refused.contains("s3cret"), "{refused}");
+        let line = [
+            "onceward",
+            "list",
+            "--store",
+            "postgres://ann@127.0.0.1/app",
+            "--cache",
+            "redis://ann:s3cret@127.0.0.1",
+        ];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        let refused = format!("{:?}", refuse_password(&matches).unwrap_err());
+        assert!(refused.contains("ONCEWARD_CACHE"), "{refused}");
         assert!(!refused.contains("s3cret"), "{refused}");
         let line = [
             "onceward",

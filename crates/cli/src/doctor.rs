@@ -9,6 +9,7 @@ use crate::console::Console;
 use crate::exit::{Exit, Failure};
 use crate::{runtime, serve};
 
+mod cache;
 mod checks;
 #[cfg(feature = "postgres")]
 mod database;
@@ -95,6 +96,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(checks::files(config));
     let store = place::examine(config).await;
     findings.extend(store.findings);
+    findings.extend(cache::examine(config).await);
     findings.extend(checks::ports(config, store.is_in_use));
     findings.extend(checks::upstream(config).await);
     findings.push(checks::open_files(config));

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use onceward_gateway::config::{AdminListen, Config, Overrides};
-use onceward_gateway::config::{admin_listen, listen, store_url, upstream_url};
+use onceward_gateway::config::{admin_listen, cache_url, listen, store_url, upstream_url};
 use onceward_gateway::{Gateway, Given, StartError, server, telemetry};
-use onceward_stores::StoreUrl;
+use onceward_stores::{CacheUrl, StoreUrl};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::console::Console;
@@ -54,6 +54,16 @@ pub(crate) struct Setup {
     #[arg(value_parser = store_url)]
     store: Option<StoreUrl>,
 
+    /// What remembers answers in front of a database: redis://HOST:PORT
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ONCEWARD_CACHE",
+        hide_env_values = true
+    )]
+    #[arg(value_parser = cache_url)]
+    cache: Option<CacheUrl>,
+
     /// Where to listen for operators, or "off" [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR", env = "ONCEWARD_ADMIN", value_parser = admin_listen)]
     admin: Option<AdminListen>,
@@ -70,11 +80,12 @@ Examples:
   onceward serve --upstream http://127.0.0.1:3000
   onceward serve --config onceward.toml
   onceward serve --upstream http://127.0.0.1:3000 --store memory: --admin off
-  onceward serve --upstream http://127.0.0.1:3000 --store postgres://onceward@db.internal/app
+  onceward serve --upstream http://127.0.0.1:3000 --store postgres://onceward@db.internal/app \\
+      --cache redis://cache.internal:6379
 
-Environment: ONCEWARD_UPSTREAM, ONCEWARD_LISTEN, ONCEWARD_STORE, ONCEWARD_ADMIN and ONCEWARD_CONFIG \
-stand for the options; ONCEWARD_SECRET or ONCEWARD_SECRET_FILE hold the deployment's secret, if the \
-store is not to keep it; PGPASSWORD holds the password of a database; ONCEWARD_LOG says what is logged (info, warn, onceward=debug).";
+Environment: ONCEWARD_UPSTREAM, ONCEWARD_LISTEN, ONCEWARD_STORE, ONCEWARD_CACHE, ONCEWARD_ADMIN and \
+ONCEWARD_CONFIG stand for the options; ONCEWARD_SECRET or ONCEWARD_SECRET_FILE hold the deployment's secret, if the \
+store is not to keep it; PGPASSWORD holds the password of a database, ONCEWARD_REDIS_PASSWORD that of Redis; ONCEWARD_LOG says what is logged (info, warn, onceward=debug).";
 
 // === impl Args ===
 
@@ -163,6 +174,7 @@ impl Setup {
             listen: self.listen,
             upstream: self.upstream,
             store: self.store,
+            cache: self.cache,
             admin: self.admin,
             admin_token: config::admin_token()?,
         };

@@ -5,10 +5,10 @@ use std::{fs, io::ErrorKind, path::Path, sync::Arc};
 use onceward::{Engine, SlotId, Store};
 #[cfg(feature = "postgres")]
 use onceward_stores::postgres;
-use onceward_stores::{OpenError, StoreUrl};
+use onceward_stores::{CacheUrl, OpenError, StoreUrl};
 use tokio::task::spawn_blocking;
 
-use onceward_gateway::config::store_url;
+use onceward_gateway::config::{cache_url, store_url};
 
 use crate::{exit::Failure, secret, trouble};
 
@@ -31,6 +31,20 @@ pub(crate) struct Args {
     )]
     #[arg(default_value = "embedded:./onceward-data", value_parser = store_url)]
     store: StoreUrl,
+
+    /// The cache in front of the store, if the service has one: redis://HOST:PORT
+    ///
+    /// What is settled here changes what retries get, so the cache is told before the database
+    /// is. If it cannot be told, nothing is changed. Its password is taken from
+    /// ONCEWARD_REDIS_PASSWORD.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ONCEWARD_CACHE",
+        hide_env_values = true
+    )]
+    #[arg(value_parser = cache_url)]
+    cache: Option<CacheUrl>,
 }
 
 /// The names of which a folder that holds a store has at least one.
@@ -44,7 +58,7 @@ impl Args {
         self.refuse_absent()?;
         let given = secret::given()?;
         let is_given = given.is_some();
-        let store = open_as_it_is(&self.store)
+        let store = open_as_it_is(&self.store, self.cache.as_ref())
             .await
             .map_err(|error| Failure::new(trouble::in_one_line(&error), error.hint()))?;
         let engine = Engine::builder(store);
@@ -100,10 +114,15 @@ impl Args {
 
 /// Opens a store, away from the threads that tasks run in, and makes nothing in it: tables that are
 /// not there are refused.
-pub(crate) async fn open_as_it_is(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
-    let url = as_it_is(url.clone());
-    let opened = spawn_blocking(move || onceward_stores::open(&url)).await;
-    opened.expect("opening a store does not panic")
+pub(crate) async fn open_as_it_is(
+    url: &StoreUrl,
+    cache: Option<&CacheUrl>,
+) -> Result<Arc<dyn Store>, OpenError> {
+    let (url, cache) = (as_it_is(url.clone()), cache.cloned());
+    let open = move || onceward_stores::open_with(&url, cache.as_ref());
+    let opened = spawn_blocking(open).await;
+    let opened = opened.expect("opening a store does not panic")?;
+    Ok(opened.store)
 }
 
 #[cfg(feature = "postgres")]

@@ -127,6 +127,38 @@ bugs! {
     /// A commit that did not wait for its standby counts as done.
     StandbyWarningIgnored,
 
+    // Redis.
+    /// A lease is left to the server's own expiry, which goes by its wall clock.
+    LeaseByExpiry,
+    /// The server's clock is believed wherever it jumps.
+    StepsBelieved,
+    /// A script goes by the slot alone, whatever fence is in it.
+    ScriptIgnoresFence,
+    /// A script that reaches the server too late writes all the same.
+    LateScriptWrites,
+    /// A server that has forgotten its scripts is not told them again.
+    ScriptsForgotten,
+    /// A script that is sent again does not recognise what it did the first time.
+    RepeatUnrecognised,
+    /// How many replicas have a write is asked for and not looked at.
+    WaitUnchecked,
+    /// A server that throws records away is taken for a good one.
+    EvictionAccepted,
+    /// A replica is taken for a server that can be written to.
+    ReplicaAccepted,
+
+    // A database with a cache in front of it.
+    /// That the cache knows of nothing is taken for an empty slot.
+    AbsenceBelieved,
+    /// A claim is granted because the cache knows of no answer.
+    CacheGrants,
+    /// An operator changes a record, and the cache is not told.
+    NoTombstone,
+    /// An answer that was on its way is remembered after it was to be forgotten.
+    TombstoneIgnored,
+    /// An answer that the database lost is thrown away, and its key granted again.
+    EvidenceDropped,
+
     // Business identities.
     /// Work starts although an identity was asked for in vain.
     TornReservation,

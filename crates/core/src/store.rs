@@ -38,6 +38,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// - A record whose bytes cannot be read is [`Error::Unreadable`], never absent.
 /// - The methods are cancel safe in one sense: a write whose future is dropped may still happen,
 ///   as a whole.
+/// - A store may remember answers beside the slots, and answer an [`insert`](Store::insert) `Taken`
+///   from them: with a completed record that was in the slot, until that comes due. Whoever takes
+///   such a record away or changes its outcome calls [`forget`](Store::forget) first.
 ///
 /// [`testing::conformance`](crate::testing) holds every store to this.
 #[async_trait]
@@ -76,6 +79,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`get`](Store::get) would return: this is how replays cost next to nothing.
     fn recall(&self, slot: SlotId) -> Option<Reply<Arc<Record>>>;
 
+    /// Forgets every answer about `slot` with a fence below `before` that is remembered beside the
+    /// slot, here or by other nodes, and remembers none of them again.
+    ///
+    /// Called before an operator's write, with the fence of that write. `Ok` is a promise; after
+    /// `Err` the write must not be sent. A store that remembers nothing has nothing to do.
+    async fn forget(&self, slot: SlotId, before: Fence) -> Result<(), Error>;
+
     /// Returns the records that `filter` lets pass, in the order of their slots, after `after`.
     ///
     /// A page is not a snapshot: a record written meanwhile may be seen or not. A page may hold
@@ -110,6 +120,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
 /// An answer of a store that is still to come.
 pub type Pending<'a, T> = BoxFuture<'a, Result<Reply<T>, Error>>;
+
+/// Whether a store has been told something, which is still to come.
+pub type Told<'a> = BoxFuture<'a, Result<(), Error>>;
 
 /// Slots that changed, as [`Store::watch`] returns them.
 pub type Hints = BoxStream<'static, SlotId>;

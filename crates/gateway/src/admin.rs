@@ -11,17 +11,20 @@ use axum::routing::get;
 use http::{StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;
 use onceward::{Engine, SlotId};
+use onceward_stores::Regressed;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 
 /// What the admin listener tells about.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) engine: Engine,
     pub(crate) config: Config,
     pub(crate) numbers: Option<PrometheusHandle>,
+    /// How many acknowledged answers the store was found to lack, where somebody can tell.
+    pub(crate) regressed: Option<Regressed>,
     pub(crate) closing: CancellationToken,
 }
 
@@ -73,12 +76,16 @@ async fn readyz(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
         Ok(()) => (StatusCode::OK, None),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, Some(why)),
     };
-    let body = json!({
+    let mut body = json!({
         "ready": why.is_none(),
         "why": why,
         "store": store.kind(),
         "durability": format!("{:?}", store.durability()),
     });
+    // Work can be taken all the same, and no other node knows better: this is for people.
+    if let Some(regressed) = &admin.regressed {
+        body["regressed"] = regressed().into();
+    }
     (status, Json(body))
 }
 

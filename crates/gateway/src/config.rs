@@ -10,12 +10,12 @@ use std::time::Duration;
 use http::HeaderName;
 use onceward::Durability;
 use onceward_http::{KeyNeed, Terms, quota};
-use onceward_stores::StoreUrl;
+use onceward_stores::{CacheUrl, StoreUrl};
 
 pub use self::parse::{admin_listen, listen, upstream_url};
 pub use self::problem::{Errors, Place, Problem};
 pub use self::quotas::Census;
-pub use self::store::{holds_password, store_url, without_password};
+pub use self::store::{cache_url, holds_password, store_url, without_password};
 pub use self::token::{Token, TokenError, TokenSource};
 use crate::identity;
 use crate::route::{Probe, Route};
@@ -54,6 +54,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Where records are kept.
     pub store: StoreUrl,
+    /// What remembers answers in front of a database.
+    pub cache: Option<CacheUrl>,
     /// The file with the password of a database; see [`Config::store_with_password`].
     pub password_file: Option<PathBuf>,
     /// The listener for operators.
@@ -209,6 +211,8 @@ pub struct Overrides {
     pub upstream: Option<String>,
     /// Where records are kept.
     pub store: Option<StoreUrl>,
+    /// What remembers answers in front of a database.
+    pub cache: Option<CacheUrl>,
     /// Where operators are listened for.
     pub admin: Option<AdminListen>,
     /// The operators' token, from `ONCEWARD_ADMIN_TOKEN`.

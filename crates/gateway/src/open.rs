@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onceward::Store;
-use onceward_stores::{Fact, StoreUrl};
+use onceward_stores::{Fact, Regressed, StoreUrl};
 
 use crate::StartError;
 use crate::config::Config;
@@ -14,32 +14,39 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// What its class follows from, where that was looked up: a line for each.
     pub(crate) reasons: Vec<String>,
+    /// How many acknowledged answers it was found to lack, where somebody can tell.
+    pub(crate) regressed: Option<Regressed>,
 }
 
 /// Opens the store, away from the threads that tasks run in: it takes what a disk or a database
 /// takes.
 pub(crate) async fn open(config: &Config) -> Result<Opened, StartError> {
     let url = config.store_with_password()?;
+    let cache = config.cache.clone();
     let open = move || {
         refuse_lost(&url)?;
-        let store = onceward_stores::open(&url);
+        let opened = onceward_stores::open_with(&url, cache.as_ref());
+        let opened = opened.map_err(|error| StartError::new(&error, error.hint()))?;
         Ok(Opened {
-            store: store.map_err(|error| StartError::new(&error, error.hint()))?,
+            store: opened.store,
             reasons: reasons(&url),
+            regressed: opened.regressed,
         })
     };
     let opened = tokio::task::spawn_blocking(open).await;
     opened.expect("opening a store does not panic")
 }
 
-/// Returns `store` as far as strictness lets it serve, or refuses it.
+/// Returns the store as far as strictness lets it serve, or refuses it, naming the settings of its
+/// server that are in the way.
 pub(crate) fn hold_to(
     config: &Config,
     store: Arc<dyn Store>,
+    reasons: &[String],
 ) -> Result<Arc<dyn Store>, StartError> {
     match config.refuses(store.durability()) {
         Some(what) => Err(StartError::says(
-            what,
+            [&[what], reasons].concat().join("; "),
             "use a store that survives, or set strict = false if you can live with it",
         )),
         // The class of a folder is what its URL says, and stays so.
@@ -121,6 +128,7 @@ impl From<Arc<dyn Store>> for Opened {
         Self {
             store,
             reasons: Vec::new(),
+            regressed: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use metrics::gauge;
 use metrics_exporter_prometheus::PrometheusHandle;
 use onceward::clock::{Clock, SystemClock};
 use onceward::{Durability, Engine, Pace, Secret, Store, Sweeper};
+use onceward_stores::Regressed;
 use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,8 @@ pub struct Gateway {
     engine: Engine,
     /// What the class of the store follows from, where that was looked up.
     reasons: Vec<String>,
+    /// How many acknowledged answers the store was found to lack, where somebody can tell.
+    regressed: Option<Regressed>,
     stack: Arc<Stack>,
     /// Counts the records, if anybody wants to know.
     census: Option<Census>,
@@ -114,7 +117,7 @@ impl Gateway {
             Some(store) => Opened::from(store),
             None => open::open(&config).await?,
         };
-        let store = open::hold_to(&config, opened.store)?;
+        let store = open::hold_to(&config, opened.store, &opened.reasons)?;
         let engine = engine(store, clock.clone(), given.secret).await?;
         let quotas = Arc::new(quotas(&config, clock.clone()));
         let census = config.counts_every().map(|every| Census {
@@ -135,6 +138,7 @@ impl Gateway {
             config,
             engine,
             reasons: opened.reasons,
+            regressed: opened.regressed,
             stack: Arc::new(stack),
             census,
             tls,
@@ -270,6 +274,7 @@ impl Gateway {
             engine: self.engine.clone(),
             config: self.config.clone(),
             numbers: self.numbers.clone(),
+            regressed: self.regressed.clone(),
             closing: closing.clone(),
         }
         .router();

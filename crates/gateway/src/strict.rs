@@ -71,7 +71,9 @@ impl Store for StrictStore {
         self.inner.replace(slot, seen, record, not_after).await
     }
 
-    onceward::forward!(remove, get, recall, list, sweep, watch, durability, kind);
+    onceward::forward!(
+        remove, get, recall, forget, list, sweep, watch, durability, kind
+    );
 }
 
 #[cfg(test)]

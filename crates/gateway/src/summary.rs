@@ -44,6 +44,9 @@ impl fmt::Display for Summary<'_> {
             config.store,
             survives(self.durability)
         )?;
+        if let Some(cache) = &config.cache {
+            writeln!(f, "             answers cached in {cache}")?;
+        }
         for reason in self.reasons {
             writeln!(f, "             {reason}")?;
         }

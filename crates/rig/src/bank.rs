@@ -20,8 +20,10 @@ use tempfile::TempDir;
 mod contract;
 mod damage;
 mod faults;
+mod hybrid;
 mod postgres;
 mod proxied;
+mod redis;
 mod rules;
 mod seeds;
 mod shop;
@@ -186,6 +188,28 @@ pub fn entries(process: Layer) -> Vec<Entry> {
             POSTGRES,
             "done though no standby has it",
         ),
+        entry(B::LeaseByExpiry, REDIS, "gone with a step of the clock"),
+        entry(B::StepsBelieved, REDIS, "the time that counts jumps"),
+        entry(
+            B::ScriptIgnoresFence,
+            REDIS,
+            "a_stale_fence_replaces_nothing",
+        ),
+        entry(B::LateScriptWrites, REDIS, "a_late_insert_changes_nothing"),
+        entry(B::ScriptsForgotten, REDIS, "NOSCRIPT"),
+        entry(B::RepeatUnrecognised, REDIS, "turned away by itself"),
+        entry(B::WaitUnchecked, REDIS, "though no replica has it"),
+        entry(
+            B::EvictionAccepted,
+            REDIS,
+            "a server that evicts is trusted",
+        ),
+        entry(B::ReplicaAccepted, REDIS, "a replica is taken for a master"),
+        entry(B::AbsenceBelieved, HYBRID, "is called absent"),
+        entry(B::CacheGrants, HYBRID, "executed twice"),
+        entry(B::NoTombstone, HYBRID, "it had been taken away"),
+        entry(B::TombstoneIgnored, HYBRID, "it had been taken away"),
+        entry(B::EvidenceDropped, HYBRID, "executed against evidence"),
         entry(B::TornReservation, FAULTS, "charged twice"),
         entry(B::ReservesBeforeClaim, FAULTS, "charged twice"),
         entry(B::GenerationIgnored, SIMULATION, "which is of other work"),
@@ -237,6 +261,20 @@ pub const POSTGRES: Layer = Layer {
     name: "PostgreSQL",
     trial: postgres::trial,
     round: postgres::round,
+};
+
+/// Redis servers that forget, evict, are set wrong or are replicas, and a network that loses answers.
+pub const REDIS: Layer = Layer {
+    name: "Redis",
+    trial: redis::trial,
+    round: redis::round,
+};
+
+/// Two nodes on a database with a cache in front of it, under one seed.
+pub const HYBRID: Layer = Layer {
+    name: "hybrid",
+    trial: hybrid::trial,
+    round: hybrid::round,
 };
 
 /// Every single fault at every step of every scenario, under the judge.

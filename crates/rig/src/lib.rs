@@ -8,6 +8,7 @@
 //! - [`sim`] plays many engines on one store under one seed, with everything going wrong;
 //! - `bank`, with the feature `bugbank`, makes mistakes on purpose and sees each of them caught;
 //! - [`fuzz`] holds readers of untrusted bytes, and orders of operations, against what must hold;
+//! - [`hybrid`] plays two nodes on a database with a cache in front of it, under one seed;
 //! - [`gateway`] runs the real gateway between a scripted service and a raw client;
 //! - [`postgres`] starts real database servers, and kills, pauses, clones and cuts them off;
 //! - [`redis`] does the same with servers of Redis, alone, under Sentinels and in clusters;
@@ -22,6 +23,7 @@ pub mod fuzz;
 pub mod gateway;
 mod guard;
 pub mod history;
+pub mod hybrid;
 pub mod lab;
 pub mod model;
 pub mod postgres;

@@ -224,6 +224,24 @@ impl RedisServer {
         .await;
     }
 
+    /// Waits until its master has heard from this replica, which takes up to a second after it
+    /// began to follow: before that it counts for nobody who waits for replicas.
+    ///
+    /// # Panics
+    ///
+    /// Panics if nothing is heard.
+    pub async fn heard_by(&self, master: &Self) {
+        // Something that replicas are told of, and that leaves nothing behind.
+        master.cli(&["PUBLISH", "onceward-rig", "heard?"]).await;
+        let written = master.info("master_repl_offset").await;
+        let all = format!("port={},state=online,offset={written},", self.port);
+        until("the master has heard from its replica", || async {
+            let told = master.cli(&["INFO", "replication"]).await;
+            told.contains(&all).then_some(())
+        })
+        .await;
+    }
+
     /// Makes a replica take over, with whatever it has.
     ///
     /// # Panics

@@ -326,6 +326,11 @@ impl Store for EmbeddedStore {
         Some(Reply::new(record, shared.clock.now()))
     }
 
+    /// Nothing is remembered beside the slots.
+    async fn forget(&self, _: SlotId, _: Fence) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn list(
         &self,
         filter: &Filter,

@@ -12,9 +12,14 @@
 //! | `redis://HOST` | in a Redis or Valkey server that many nodes share; `rediss` with TLS |
 //! | `redis+sentinel://HOST,HOST/SERVICE` | the same, behind sentinels that name the server |
 //! | `redis+cluster://HOST,HOST` | the same, spread over a cluster |
+//!
+//! In front of a database a cache may remember answers: [`open_with`] takes its [`CacheUrl`].
 
+mod cache;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub mod hybrid;
 mod open;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -27,6 +32,7 @@ mod report;
 mod sync;
 mod url;
 
+pub use cache::{CacheUrl, InvalidCache, Opened, Regressed, open_with};
 pub use open::{OpenError, open};
 pub use report::{DurabilityReport, Fact};
 pub use url::{InvalidUrl, StoreUrl};

@@ -244,6 +244,13 @@ pub enum OpenError {
         policy: String,
     },
 
+    /// A cache was named beside a store that gains nothing by it.
+    #[error("a cache goes in front of a PostgreSQL store, not of {store}")]
+    NothingToCache {
+        /// The URL of the store.
+        store: String,
+    },
+
     /// This program was built without that kind of store.
     #[error("this program was built without the {store} store")]
     NotBuilt {
@@ -325,6 +332,10 @@ impl OpenError {
             Self::NoSpace { path } => format!("make room on the disk of {}", path.display()),
             Self::TooManyFiles { .. } => {
                 "raise the limit of open files, for example with: ulimit -n 4096".to_owned()
+            }
+            Self::NothingToCache { .. } => {
+                "leave --cache out, or name a database with --store postgres://USER@HOST/DATABASE"
+                    .to_owned()
             }
             Self::NotBuilt { store } => format!("build it with the feature {store}"),
             Self::Unreachable { .. }

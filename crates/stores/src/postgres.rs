@@ -118,6 +118,13 @@ impl PostgresStore {
         self.hub().reckoning.guard()
     }
 
+    /// The time that counts, by what is known here: no earlier than any that was told.
+    #[cfg(feature = "redis")]
+    pub(crate) fn now(&self) -> Timestamp {
+        let reckoning = &self.hub().reckoning;
+        reckoning.tell(reckoning.terms().floor)
+    }
+
     /// How calls were put together so far.
     pub fn figures(&self) -> Figures {
         self.hub().queue.lock().figures
@@ -246,6 +253,11 @@ impl Store for PostgresStore {
     /// Nothing is at hand: another node may have changed any record a moment ago.
     fn recall(&self, _: SlotId) -> Option<Reply<Arc<Record>>> {
         None
+    }
+
+    /// Nothing is remembered beside the slots.
+    async fn forget(&self, _: SlotId, _: Fence) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn list(

@@ -172,6 +172,11 @@ impl Store for RedisStore {
         None
     }
 
+    /// Nothing is remembered beside the slots.
+    async fn forget(&self, _: SlotId, _: Fence) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn list(
         &self,
         filter: &Filter,

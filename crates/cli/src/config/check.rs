@@ -151,7 +151,13 @@ fn summary(file: &Path, config: &Config) -> String {
         line("valid", file.display().to_string()),
         line("listen", config.listen.to_string()),
         line("upstream", config.upstream.url.clone()),
-        line("store", config.store.to_string()),
+        line(
+            "store",
+            match &config.cache {
+                Some(cache) => format!("{}, answers cached in {cache}", config.store),
+                None => config.store.to_string(),
+            },
+        ),
         line("admin", admin),
         line("callers", callers(config).into()),
     ];

@@ -68,7 +68,7 @@ impl Front {
                 sync: true,
             }),
             admin: Some(admin),
-            admin_token: None,
+            ..Overrides::default()
         };
         let config = Config::parse(CONFIG, "the demo", overrides).map_err(|errors| {
             let first = &errors.0[0];

@@ -51,7 +51,7 @@ pub(super) async fn examine(config: &Config) -> Examined {
         }
         _ => {}
     }
-    match store::open_as_it_is(&url).await {
+    match store::open_as_it_is(&url, None).await {
         Ok(opened) => {
             let durability = survives(config, opened.durability());
             let mut findings = look(config, opened).await;

@@ -16,7 +16,7 @@ const ROUND_TRIP_MAX: Duration = Duration::from_millis(20);
 
 /// The store itself, and whether the secret fits.
 pub(super) async fn opened(config: &Config, url: &StoreUrl) -> Vec<Finding> {
-    match store::open_as_it_is(url).await {
+    match store::open_as_it_is(url, None).await {
         Ok(opened) => place::look(config, opened).await,
         Err(error) => vec![unusable(&error)],
     }

@@ -27,6 +27,10 @@ fn operate(gateway: &Gateway, words: &[&str]) -> Output {
     command
         .args(words)
         .env("ONCEWARD_STORE", gateway.launch().store());
+    match gateway.launch().cache() {
+        "" => command.env_remove("ONCEWARD_CACHE"),
+        cache => command.env("ONCEWARD_CACHE", cache),
+    };
     command.stdin(Stdio::null()).output().unwrap()
 }
 

@@ -234,6 +234,10 @@ impl Shared {
             Timestamp::NEVER => Timestamp::NEVER,
             expires => expires.before(Duration::from_micros(1)),
         };
+        // Other nodes may remember an answer that this write changes: they forget it first, or
+        // nothing is written.
+        let told = self.reach.store.forget(slot, record.fence).await;
+        told.map_err(Error::from)?;
         let call = self.reach.store.replace(slot, seen, &record, last);
         match self.reach.ask(call).await.map_err(Error::from)?.value {
             Swap::Done => {

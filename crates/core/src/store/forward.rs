@@ -28,7 +28,7 @@
 ///         Err(Error::unavailable(self.kind(), "nothing is ever removed"))
 ///     }
 ///
-///     forward!(insert, replace, get, recall, list, sweep, watch, durability, kind);
+///     forward!(insert, replace, get, recall, forget, list, sweep, watch, durability, kind);
 /// }
 /// ```
 #[macro_export]
@@ -106,6 +106,19 @@ macro_rules! __forward {
             slot: $crate::SlotId,
         ) -> ::std::option::Option<$crate::store::Reply<::std::sync::Arc<$crate::Record>>> {
             self.inner.recall(slot)
+        }
+    };
+    (forget) => {
+        fn forget<'a, 'async_trait>(
+            &'a self,
+            slot: $crate::SlotId,
+            before: $crate::Fence,
+        ) -> $crate::store::Told<'async_trait>
+        where
+            'a: 'async_trait,
+            Self: 'async_trait,
+        {
+            self.inner.forget(slot, before)
         }
     };
     (list) => {

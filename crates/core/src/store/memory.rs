@@ -190,6 +190,11 @@ impl Store for MemoryStore {
         Some(Reply::new(found.clone(), self.clock.now()))
     }
 
+    /// Nothing is remembered beside the slots.
+    async fn forget(&self, _: SlotId, _: Fence) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn list(
         &self,
         filter: &Filter,

@@ -288,7 +288,7 @@ impl Store for FaultyStore {
         self.go(Call::Sweep, None, apply).await
     }
 
-    crate::forward!(watch, durability, kind);
+    crate::forward!(forget, watch, durability, kind);
 }
 
 // === impl Call ===

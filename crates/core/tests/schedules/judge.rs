@@ -151,7 +151,7 @@ impl Store for Judge {
         self.inner.get(slot).await
     }
 
-    onceward::forward!(recall, list, sweep, watch, durability, kind);
+    onceward::forward!(recall, forget, list, sweep, watch, durability, kind);
 }
 
 // === impl Trail ===

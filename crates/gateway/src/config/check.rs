@@ -73,7 +73,7 @@ fn read<'s>(
     let identity = who::read(source, &top);
     warn_shared(source, &listen.value, &identity);
     let admin = admin(source, &top, &overrides, listen.value);
-    let store = store::read(source, &top, overrides.store);
+    let store = store::read(source, &top, overrides.store, overrides.cache);
     let upstream = upstream(source, &top, overrides.upstream, listen.value);
 
     let defaults = top.table_or_empty("defaults", Part::Defaults);
@@ -103,6 +103,7 @@ fn read<'s>(
         shutdown_grace: span_or(&top, "shutdown_grace", 30),
         tls,
         store: store.url,
+        cache: store.cache,
         password_file: store.password_file,
         admin,
         identity: identity.value,

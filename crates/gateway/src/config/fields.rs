@@ -52,11 +52,7 @@ pub(crate) struct Field {
 }
 
 /// Names that have a meaning in later versions: they are refused by name.
-const LATER: [(Part, &str); 3] = [
-    (Store, "cache"),
-    (Identity, "forward_auth"),
-    (Identity, "mtls"),
-];
+const LATER: [(Part, &str); 2] = [(Identity, "forward_auth"), (Identity, "mtls")];
 
 /// Every field of a table, in the order of the manual.
 pub(crate) fn of(part: Part) -> impl Iterator<Item = &'static Field> {

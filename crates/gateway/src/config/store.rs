@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 
-use onceward_stores::{InvalidUrl, StoreUrl};
+use onceward_stores::{CacheUrl, InvalidCache, InvalidUrl, StoreUrl};
 
 use super::fields::Part;
 use super::problem::{At, Source};
@@ -22,11 +22,17 @@ const PARAMETER: &str = "password=";
 /// The store that a file and a command line name, and where its password is.
 pub(super) struct Place {
     pub(super) url: StoreUrl,
+    pub(super) cache: Option<CacheUrl>,
     pub(super) password_file: Option<PathBuf>,
 }
 
 /// Reads `[store]`; what the command line says counts before it.
-pub(super) fn read(source: &Source<'_>, top: &Section<'_>, given: Option<StoreUrl>) -> Place {
+pub(super) fn read(
+    source: &Source<'_>,
+    top: &Section<'_>,
+    given: Option<StoreUrl>,
+    given_cache: Option<CacheUrl>,
+) -> Place {
     let table = top.table_or_empty("store", Part::Store);
     if let Some(At { value, span }) = table.text("url")
         && holds_password(&value)
@@ -54,9 +60,49 @@ pub(super) fn read(source: &Source<'_>, top: &Section<'_>, given: Option<StoreUr
         );
     }
     Place {
+        cache: cache(source, &table, given_cache, &url.value),
         url: url.value,
         password_file: file.map(|at| at.value),
     }
+}
+
+/// Reads what remembers answers in front of the store at `url`.
+fn cache(
+    source: &Source<'_>,
+    table: &Section<'_>,
+    given: Option<CacheUrl>,
+    url: &StoreUrl,
+) -> Option<CacheUrl> {
+    if let Some(At { value, span }) = table.text("cache")
+        && holds_password(&value)
+    {
+        source.warn(
+            &span,
+            "the URL of the cache holds a password, for everybody who reads this file",
+            "use ONCEWARD_REDIS_PASSWORD, or give the URL in ONCEWARD_CACHE",
+        );
+    }
+    let written = table.parsed("cache", cache_url);
+    let cache = given.map(At::nowhere).or(written)?;
+    if !CacheUrl::goes_before(url) {
+        source.refuse(
+            &cache.span,
+            format!("a cache goes in front of a PostgreSQL store, not of {url}"),
+            "remove it, or name a database, such as url = \"postgres://onceward@db.internal/app\"",
+        );
+    }
+    Some(cache.value)
+}
+
+/// Returns the cache that `text` names.
+pub fn cache_url(text: &str) -> Result<CacheUrl, Invalid> {
+    text.parse().map_err(|invalid: InvalidCache| {
+        let problem = match &invalid {
+            InvalidCache::Scheme(_) => "is not a cache URL".into(),
+            other => format!("cannot be used: {other}"),
+        };
+        Invalid::new(problem, invalid.hint())
+    })
 }
 
 /// Returns the store that `text` names.
@@ -167,6 +213,27 @@ mod tests {
         assert!(warning.hint.contains("password_file"), "{warning}");
         let said = format!("{warning:?} {config:?} {}", config.store);
         assert!(!said.contains("s3cret"), "{said}");
+    }
+
+    #[test]
+    fn a_cache_goes_in_front_of_a_database_and_of_nothing_else() {
+        const CACHE: &str = "cache = \"redis://app:s3cret@cache:6379\"\n";
+        let config = config(&format!("url = \"postgres://ann@db/app\"\n{CACHE}"));
+        assert_eq!(config.cache.unwrap().to_string(), "redis://app@cache:6379");
+        let [warning] = &config.warnings[..] else {
+            panic!("{:?}", config.warnings);
+        };
+        assert!(!format!("{warning:?}").contains("s3cret"), "{warning:?}");
+
+        let refused = |store: &str| {
+            let text = format!("upstream = \"http://127.0.0.1:3000\"\n[store]\n{store}");
+            let errors = Config::parse(&text, "test", Overrides::default()).unwrap_err();
+            errors.0[0].message.clone()
+        };
+        let told = refused(&format!("url = \"memory:\"\n{CACHE}"));
+        assert!(told.contains("not of memory:"), "{told}");
+        let told = refused("url = \"postgres://ann@db/app\"\ncache = \"memory:\"\n");
+        assert!(told.contains("is not a cache URL"), "{told}");
     }
 
     #[test]

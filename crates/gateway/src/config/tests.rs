@@ -272,6 +272,7 @@ fn the_command_line_counts_before_the_file() {
         listen: Some("127.0.0.1:1".parse().unwrap()),
         upstream: Some("http://other".into()),
         store: Some(StoreUrl::Memory),
+        cache: None,
         admin: Some(AdminListen::Off),
         admin_token: Token::parse("0123456789abcdef"),
     };

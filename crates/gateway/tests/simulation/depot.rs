@@ -255,6 +255,10 @@ impl Store for Wired {
         self.recalls.then(|| self.inner.recall(slot)).flatten()
     }
 
+    async fn forget(&self, slot: SlotId, before: Fence) -> Result<(), Error> {
+        self.inner.forget(slot, before).await
+    }
+
     async fn list(
         &self,
         filter: &Filter,

@@ -106,5 +106,5 @@ impl Store for Gated {
         self.inner.sweep(before, limit).await
     }
 
-    onceward::forward!(recall, watch, durability, kind);
+    onceward::forward!(recall, forget, watch, durability, kind);
 }

@@ -193,7 +193,7 @@ impl Store for FaultyStore {
             .await
     }
 
-    onceward::forward!(recall, watch, durability, kind);
+    onceward::forward!(recall, forget, watch, durability, kind);
 }
 
 impl fmt::Debug for FaultyStore {

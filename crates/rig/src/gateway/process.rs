@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::DEADLINE;
 use crate::postgres::{Scratch, scratch};
+use crate::redis;
 
 mod limits;
 mod shims;
@@ -29,8 +30,17 @@ pub struct Launch {
     folder: Arc<TempDir>,
     arguments: BTreeMap<&'static str, String>,
     variables: BTreeMap<String, String>,
-    /// The database that its records are in, once it was started, if they are in one.
-    database: Option<Arc<OnceCell<(String, Scratch)>>>,
+    /// The server that its records are on, if they are on one.
+    server: Option<Server>,
+    /// The cache in front of it, once it was started, if there is one.
+    cache: Option<Arc<OnceCell<String>>>,
+}
+
+/// Where records are that many gateways share: a place that is made at the first start.
+#[derive(Clone, Debug)]
+enum Server {
+    Postgres(Arc<OnceCell<(String, Scratch)>>),
+    Redis(Arc<OnceCell<String>>),
 }
 
 /// A running gateway. It is killed when it is dropped.
@@ -86,7 +96,8 @@ impl Launch {
             folder: Arc::new(folder),
             arguments,
             variables: BTreeMap::new(),
-            database: None,
+            server: None,
+            cache: None,
         }
     }
 
@@ -119,7 +130,21 @@ impl Launch {
     /// Keeps records in a schema of PostgreSQL, which is made at the first start. Clones share it.
     #[must_use]
     pub fn in_postgres(mut self) -> Self {
-        self.database = Some(Arc::default());
+        self.server = Some(Server::Postgres(Arc::default()));
+        self
+    }
+
+    /// Keeps records in Redis, under names that are made up at the first start. Clones share them.
+    #[must_use]
+    pub fn in_redis(mut self) -> Self {
+        self.server = Some(Server::Redis(Arc::default()));
+        self
+    }
+
+    /// Has a Redis server remember answers in front of the database. Clones share it.
+    #[must_use]
+    pub fn cached(mut self) -> Self {
+        self.cache = Some(Arc::default());
         self
     }
 
@@ -154,6 +179,11 @@ impl Launch {
         self.arguments.get("--store").map_or("", String::as_str)
     }
 
+    /// The cache in front of it.
+    pub fn cache(&self) -> &str {
+        self.arguments.get("--cache").map_or("", String::as_str)
+    }
+
     /// Writes a file into its folder.
     ///
     /// # Panics
@@ -183,7 +213,7 @@ impl Launch {
     ///
     /// Panics if it does neither.
     pub async fn try_start(mut self) -> Result<Gateway, Ended> {
-        self.find_database().await;
+        self.find_server().await;
         let (mut child, log) = self.spawn();
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let pid = id.and_then(Pid::from_raw).expect("it was not waited for");
@@ -208,16 +238,22 @@ impl Launch {
     ///
     /// Panics if it does not end.
     pub async fn fail(mut self) -> Ended {
-        self.find_database().await;
+        self.find_server().await;
         let (mut child, log) = self.spawn();
         ended(&mut child, &log).await
     }
 
-    /// Names the database as its store, if its records are in one.
-    async fn find_database(&mut self) {
-        if let Some(database) = &self.database {
-            let (url, _) = database.get_or_init(scratch).await;
-            self.arguments.insert("--store", url.clone());
+    /// Names the place on a server as its store, if its records are on one.
+    async fn find_server(&mut self) {
+        let url = match &self.server {
+            None => return,
+            Some(Server::Postgres(place)) => &place.get_or_init(scratch).await.0,
+            Some(Server::Redis(place)) => place.get_or_init(redis::fresh_url).await,
+        };
+        self.arguments.insert("--store", url.clone());
+        if let Some(cache) = &self.cache {
+            let url = cache.get_or_init(redis::fresh_url).await;
+            self.arguments.insert("--cache", url.clone());
         }
     }
 
@@ -233,7 +269,7 @@ impl Launch {
         for variable in ["ONCEWARD_STORE", "ONCEWARD_SECRET", "ONCEWARD_SECRET_FILE"] {
             command.env_remove(variable);
         }
-        for variable in ["ONCEWARD_LOG", "ONCEWARD_ADMIN_TOKEN"] {
+        for variable in ["ONCEWARD_LOG", "ONCEWARD_ADMIN_TOKEN", "ONCEWARD_CACHE"] {
             command.env_remove(variable);
         }
         command.envs(&self.variables).current_dir(self.folder());

@@ -131,7 +131,7 @@ impl Store for RecordedStore {
         reply
     }
 
-    onceward::forward!(get, recall, list, sweep, watch, durability, kind);
+    onceward::forward!(get, recall, forget, list, sweep, watch, durability, kind);
 }
 
 fn swapped(reply: &Result<Reply<Swap>, Error>) -> Kind {

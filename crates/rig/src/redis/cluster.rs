@@ -89,6 +89,18 @@ impl Cluster {
         self.number_of(addr)
     }
 
+    /// How many keys are in a hash slot.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the node that serves it does not say.
+    pub async fn keys_in(&self, slot: u16) -> u64 {
+        let owner = &self.nodes[self.owner(slot).await];
+        let asked = ["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()];
+        let count = owner.cli(&asked).await;
+        count.parse().expect("it is a number")
+    }
+
     /// Kills the node that serves a hash slot, and waits until its replica does. Returns the
     /// number of the one that was killed.
     ///

@@ -245,6 +245,10 @@ impl Store for Line {
         near.then(|| self.store.recall(slot)).flatten()
     }
 
+    async fn forget(&self, slot: SlotId, before: Fence) -> Result<(), Error> {
+        self.store.forget(slot, before).await
+    }
+
     async fn list(
         &self,
         filter: &Filter,

@@ -1,4 +1,4 @@
-//! Two nodes on one database: whatever one does holds for the other.
+//! Two nodes on one server: whatever one does holds for the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -150,39 +150,6 @@ async fn a_sweep_on_one_node_serves_both() {
     let work = |_| async { Done::outcome("again") };
     let told = nodes.b.run(&slot("silent"), payload(), work).await;
     assert!(matches!(told, Err(RunError::Unknown(_))));
-}
-
-#[tokio::test]
-async fn one_node_sweeps_at_a_time() {
-    let nodes = Nodes::new(Effect::Opaque).await;
-    let brief = Duration::from_millis(1);
-    for key in ["one", "two"] {
-        let claim = begin(&nodes.a, key).await.expect_claim();
-        claim.keep_for(brief).complete("paid").await.unwrap();
-        nodes.until_due(&slot(key)).await;
-    }
-    // Whoever removes a record takes a while over it.
-    let schema = nodes.scratch.schema();
-    let slow = format!(
-        "CREATE FUNCTION {schema}.slowly() RETURNS trigger LANGUAGE plpgsql
-           AS 'BEGIN PERFORM pg_sleep(1); RETURN OLD; END';
-         CREATE TRIGGER slowly BEFORE DELETE ON {schema}.records
-           FOR EACH ROW EXECUTE FUNCTION {schema}.slowly()"
-    );
-    nodes.scratch.sql(&slow).await;
-    let node = nodes.a.clone();
-    let first = tokio::spawn(async move { node.sweep(1).await.unwrap() });
-    let at_it = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-    while nodes.scratch.value(at_it).await == "0" {
-        assert!(!first.is_finished(), "it takes a while");
-    }
-
-    // There is one more to remove, which nobody holds: it is not this node's turn.
-    let second = nodes.b.sweep(100).await.unwrap();
-    assert!(!first.is_finished(), "the first is still at it");
-    assert_eq!((second.removed, second.more), (0, false));
-    assert_eq!(first.await.unwrap().removed, 1);
-    assert_eq!(nodes.b.sweep(100).await.unwrap().removed, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

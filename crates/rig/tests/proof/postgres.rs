@@ -9,5 +9,5 @@ mod crowds;
 mod enumeration;
 mod failover;
 mod outages;
-mod site;
+pub(crate) mod site;
 mod sweeps;

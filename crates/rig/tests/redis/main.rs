@@ -5,8 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+#[path = "../postgres/across.rs"]
+mod across;
 mod conformance;
 mod network;
+#[path = "../postgres/nodes.rs"]
+mod nodes;
 mod opening;
+mod orders;
+mod outages;
 mod servers;
+mod shared;
 mod writes;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use onceward::bugs::{Bug, seeded};
 use redis::{Arg, Cmd, Value};
 use tokio::sync::oneshot;
 
@@ -115,6 +116,7 @@ impl Ask {
     pub(super) fn again(mut self) -> Self {
         if let Nature::Write { again } = self.nature
             && !self.is_again
+            && !seeded(Bug::RepeatUnrecognised)
         {
             self.command = with_argument(&self.command, again, b"1");
             self.is_again = true;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use onceward::bugs::{Bug, seeded};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo,
@@ -65,7 +66,7 @@ impl Connector {
             .await;
         let refused = |error: RedisError| refusal(&self.settings, &error);
         let mut connection = connected.map_err(refused)?;
-        if self.settings.servers != Servers::Cluster {
+        if self.settings.servers != Servers::Cluster && !seeded(Bug::ReplicaAccepted) {
             self.check_role(&mut connection).await?;
         }
         Ok(Session {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use onceward::bugs::{Bug, seeded};
 use redis::{Pipeline, RedisError, Value};
 
-use super::ask::{Answer, Ask, Nature};
+use super::ask::{Answer, Ask};
 use super::batch::{self, Call};
 use super::connect::Session;
 use super::link::Hub;
@@ -104,7 +105,8 @@ impl Lane<'_> {
     /// further use.
     async fn send(&mut self, batch: Vec<Ask>) -> Result<(), Trouble> {
         let settings = self.hub.settings();
-        let waits = settings.wait > 0 && batch.iter().any(|ask| ask.nature != Nature::Read);
+        // Reads wait as well: a record that is shown and not replicated would count for its reader.
+        let waits = settings.wait > 0;
         let deadline = batch.iter().map(|ask| ask.deadline).min();
         let calls = batch::gather(batch, self.hub.is_cluster());
         let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
@@ -177,7 +179,9 @@ impl Lane<'_> {
     fn deal(&self, mut ask: Ask, trouble: Trouble, rest: &mut Rest) {
         ask.is_asking = false;
         match trouble.what() {
-            What::NoScript if ask.script.is_some() => rest.unknown.push(ask),
+            What::NoScript if ask.script.is_some() && !seeded(Bug::ScriptsForgotten) => {
+                rest.unknown.push(ask);
+            }
             What::Moved(host) => self.hub.moved(ask, host),
             What::Ask(host) => self.hub.asked_elsewhere(ask, host),
             What::Again => {

@@ -257,7 +257,8 @@ mod tests {
         node.push(second);
         assert!(one.try_recv().unwrap().is_err());
         assert!(two.try_recv().unwrap().is_err());
-        node.lane_up(&node.host.lock().clone());
+        let host = node.host.lock().clone();
+        node.lane_up(&host);
         node.push(ask(9));
         assert_eq!(node.drain().len(), 1);
     }

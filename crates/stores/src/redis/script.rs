@@ -20,6 +20,7 @@
 //! live as well, long past its retention, so that what nobody sweeps any more is gone some day:
 //! the server's wall clock decides about that, and a step of it must not take a live record.
 
+use onceward::bugs::{Bug, seeded};
 use onceward::record::StateName;
 use redis::Cmd;
 
@@ -190,8 +191,34 @@ return answers",
             keys: KEYS,
             arguments: ARGUMENTS,
         }),
-        ..Script::new(text)
+        ..Script::new(mistaken(text))
     }
+}
+
+/// Makes a mistake in the script that writes, if one of its own is seeded.
+fn mistaken(mut text: String) -> String {
+    let is_other = "string.sub(head, 2, 17) ~= ARGV[a + 7]";
+    let expires = "expires[string.sub(own, 1, 1)]";
+    let mistakes = [
+        (Bug::ScriptIgnoresFence, is_other, "head == ''"),
+        (
+            Bug::LateScriptWrites,
+            "now > tonumber(ARGV[a + 5])",
+            "false",
+        ),
+        (
+            Bug::StepsBelieved,
+            "math.max(raw + ARGV[a + 3], floor)",
+            "raw",
+        ),
+        (Bug::StepsBelieved, "now > floor +", "now < -floor -"),
+        (Bug::LeaseByExpiry, expires, "true"),
+        (Bug::LeaseByExpiry, "due / 1000) +", "due / 1000) + 0 *"),
+    ];
+    for (_, right, wrong) in mistakes.iter().filter(|(bug, ..)| seeded(*bug)) {
+        text = text.replace(right, wrong);
+    }
+    text
 }
 
 /// How many keys and arguments each write of [`write`] has.

@@ -29,24 +29,33 @@ pub(super) async fn put(store: &Arc<dyn Store>, slot: SlotId, record: &Record) -
     reply.now
 }
 
-/// Replaces the record with the fence `seen`, and returns the new one's stamp.
+/// Replaces the record with the fence `seen`, which may be an answer, and returns the new one's
+/// stamp.
 pub(super) async fn swap(
     store: &Arc<dyn Store>,
     slot: SlotId,
     seen: Fence,
     record: &Record,
 ) -> Timestamp {
+    forget(store, slot, seen.max(record.fence)).await;
     let replace = store.replace(slot, seen, record, Timestamp::NEVER);
     let reply = replace.await.expect(ANSWERS);
     assert_eq!(reply.value, Swap::Done, "the fence is the one in the slot");
     reply.now
 }
 
-/// Removes the record with the fence `seen`.
+/// Removes the record with the fence `seen`, which may be an answer.
 pub(super) async fn clear(store: &Arc<dyn Store>, slot: SlotId, seen: Fence) {
+    forget(store, slot, seen).await;
     let remove = store.remove(slot, seen, Timestamp::NEVER);
     let reply = remove.await.expect(ANSWERS);
     assert_eq!(reply.value, Swap::Done, "the fence is the one in the slot");
+}
+
+/// Has answers up to this fence forgotten: a case takes them away as operators do.
+async fn forget(store: &Arc<dyn Store>, slot: SlotId, last: Fence) {
+    let before = Fence::from_bits(last.bits().saturating_add(1));
+    store.forget(slot, before).await.expect(ANSWERS);
 }
 
 /// Returns what is in the slot.

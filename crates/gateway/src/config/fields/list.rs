@@ -76,6 +76,8 @@ pub(super) const FIELDS: &[Field] = &[
 
     field(Store, "url", "store URL", "embedded:./onceward-data", r#""embedded:./onceward-data""#,
         "Which store: `embedded:PATH`, `postgres://USER@HOST/DATABASE`, `redis://HOST` (also `rediss`, `redis+sentinel`, `redis+cluster`) or `memory:`. Also given as `--store`. A database or a Redis server is shared by many gateways, a folder belongs to one process, and what is in memory ends with it. What the URL of a server can say besides is in docs/postgres.md and docs/redis.md."),
+    field(Store, "cache", "URL of a Redis server", "none", r#""redis://cache.internal:6379""#,
+        "What remembers answers in front of a PostgreSQL store, so that most retries do not reach the database: `redis://HOST:PORT`, `rediss://..`, `redis+sentinel://..` or `redis+cluster://..`. Also given as `--cache`. It grants nothing and may be empty, evict or be away: then the database answers. Give all gateways and operators' commands on one database the same one."),
     field(Store, "password_file", "path", "none", r#""/run/secrets/onceward-postgres""#,
         "A file with the password of the database or Redis server, in one line. `PGPASSWORD` or `ONCEWARD_REDIS_PASSWORD` in the environment does the same; on a command line a password is refused."),
 

@@ -245,7 +245,6 @@ fn what_comes_later_is_refused_by_name() {
         "[identity]\nfrom = \"forward-auth\"",
         "[identity]\nfrom = \"mtls\"",
         "[identity]\nfrom = \"none\"\nforward_auth = {}",
-        "[store]\ncache = \"redis://x\"",
     ] {
         let told = problems(text);
         assert_eq!(told.len(), 1, "{told:?}");

@@ -21,7 +21,9 @@ impl Wavering {
 }
 
 impl Store for Wavering {
-    onceward::forward!(insert, replace, remove, get, recall, list, sweep, watch);
+    onceward::forward!(
+        insert, replace, remove, get, recall, forget, list, sweep, watch
+    );
 
     fn durability(&self) -> Durability {
         match self.forgets.load(Ordering::Relaxed) {

@@ -8,8 +8,9 @@ use onceward::{Engine, Store};
 use onceward_rig::enumerate::{self, SCENARIOS, Stores};
 use onceward_rig::postgres::scratch;
 
-use super::aged::AgedStore;
+use super::aged::Table;
 use super::site;
+use crate::aged::AgedStore;
 use crate::enumeration::judge;
 
 /// One store for all trials: opening one takes longer than a trial.
@@ -42,7 +43,7 @@ fn no_single_fault_breaks_the_promise_on_postgres() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let (url, scratch) = runtime.block_on(scratch());
     let clock = Arc::new(ManualClock::new());
-    let store = AgedStore::new(site::store(&url), clock.clone(), &scratch);
+    let store = AgedStore::new(site::store(&url), clock.clone(), Table::of(&scratch));
     let store = Arc::new(store);
     // The first engine on a store writes its secret, and every trial is to make the same calls.
     let engine = Engine::builder(store.clone()).clock(clock.clone()).build();

@@ -90,5 +90,5 @@ impl Store for Broken {
         self.inner.remove(slot, over, not_after).await
     }
 
-    onceward::forward!(get, recall, list, sweep, watch, durability, kind);
+    onceward::forward!(get, recall, forget, list, sweep, watch, durability, kind);
 }
