@@ -14,6 +14,7 @@ use peers::Store;
 use series::{Kind, Lab, Series};
 use site::Plan;
 
+pub(crate) mod beside;
 pub(crate) mod callers;
 mod figures;
 mod message;

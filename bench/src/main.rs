@@ -8,10 +8,14 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod engine;
+mod figures;
 mod gateway;
 mod load;
+mod payer;
+mod plan;
 mod postgres;
 mod process;
+mod redis;
 mod report;
 
 /// What went wrong, from whichever thread.
@@ -30,6 +34,7 @@ enum Command {
     Engine(engine::Args),
     Gateway(gateway::Args),
     Postgres(postgres::Args),
+    Redis(redis::Args),
     #[command(hide = true)]
     Upstream(gateway::upstream::Args),
 }
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
         Command::Engine(args) => args.run(),
         Command::Gateway(args) => args.run().map_err(|error| error as _),
         Command::Postgres(args) => args.run().map_err(|error| error as _),
+        Command::Redis(args) => args.run().map_err(|error| error as _),
         Command::Upstream(args) => args.run().map_err(|error| error as _),
     };
     match ended {

@@ -1,21 +1,18 @@
 //! The PostgreSQL store beside what the same server does without it, in turn, in one run.
 
 use std::path::PathBuf;
-use std::time::Duration;
-
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Failed;
-use crate::report::Report;
+use crate::gateway::beside;
+use crate::plan::Plan;
+use crate::report::{self, Report};
 
 use server::Server;
 
 mod claims;
-mod figures;
-mod gateways;
 mod pgbench;
 mod replays;
-mod server;
+pub(crate) mod server;
 mod transactions;
 
 /// Measure the PostgreSQL store beside pgbench
@@ -64,34 +61,11 @@ enum Part {
     Gateway,
 }
 
-/// How often both sides of a comparison are measured in turn, and for how long.
-#[derive(Debug, Clone, Copy)]
-struct Plan {
-    rounds: usize,
-    /// How long a side runs before it is measured.
-    warm: Duration,
-    span: Duration,
-}
-
 // === impl Args ===
 
 impl Args {
     pub(crate) fn run(self) -> Result<(), Failed> {
-        let mut report = Report::default();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
-            let mut ended = signal(SignalKind::terminate())?;
-            tokio::select! {
-                measured = self.measure(&mut report) => measured,
-                // Dropping what is measured ends its processes.
-                _ = ended.recv() => Err("terminated".into()),
-                _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-            }
-        })?;
-        report.print(self.json);
-        Ok(())
+        report::print(self.json, async |report| self.measure(report).await)
     }
 
     async fn measure(&self, report: &mut Report) -> Result<(), Failed> {
@@ -102,7 +76,7 @@ impl Args {
     }
 
     async fn parts(&self, server: &Server, report: &mut Report) -> Result<(), Failed> {
-        let plan = self.plan();
+        let plan = Plan::new(self.quick);
         if self.wants(Part::Claims) {
             claims::run(report, server, &self.with, &self.callers, plan).await?;
         }
@@ -113,37 +87,17 @@ impl Args {
             transactions::run(report, server, &self.with, plan).await?;
         }
         if self.wants(Part::Gateway) {
-            gateways::run(report, server, &self.with, self.gateway.clone(), plan).await?;
+            let store = beside::Store {
+                name: String::new(),
+                url: server.store("gateway", &self.with),
+                cache: None,
+            };
+            beside::run(report, self.gateway.clone(), &[store], plan).await?;
         }
         Ok(())
     }
 
     fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
-    }
-
-    fn plan(&self) -> Plan {
-        let (rounds, warm, span) = if self.quick {
-            (2, 500, 1_500)
-        } else {
-            (7, 1_000, 4_000)
-        };
-        Plan {
-            rounds,
-            warm: Duration::from_millis(warm),
-            span: Duration::from_millis(span),
-        }
-    }
-}
-
-// === impl Plan ===
-
-impl Plan {
-    /// Returns a plan with more rounds, for a ratio that has a goal.
-    fn thorough(self) -> Self {
-        Self {
-            rounds: self.rounds + 2,
-            ..self
-        }
     }
 }

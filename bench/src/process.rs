@@ -21,6 +21,10 @@ pub(crate) struct Process {
     last_word: Signal,
 }
 
+/// Where servers keep their files: this folder outlives a restart of the machine, so it is on a
+/// disk, where syncing costs what it costs, and every user may enter it.
+pub(crate) const DISK: &str = "/var/tmp";
+
 /// How long a process may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::Failed;
 
 /// Figures, in the order they were measured.
 #[derive(Debug, Default)]
@@ -16,6 +19,28 @@ struct Section {
     title: String,
     head: Vec<String>,
     rows: Vec<Vec<String>>,
+}
+
+/// Measures, and prints the figures unless somebody ends it before.
+pub(crate) fn print(
+    json: bool,
+    measure: impl AsyncFnOnce(&mut Report) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let mut report = Report::default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut ended = signal(SignalKind::terminate())?;
+        tokio::select! {
+            measured = measure(&mut report) => measured,
+            // Dropping what is measured ends its processes.
+            _ = ended.recv() => Err("terminated".into()),
+            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        }
+    })?;
+    report.print(json);
+    Ok(())
 }
 
 // === impl Report ===

@@ -6,8 +6,8 @@ use std::time::Duration;
 use onceward::{Engine, Policy};
 use onceward_stores::embedded::EmbeddedStore;
 
-use super::embedded::Payer;
 use crate::load::{Load, Watch};
+use crate::payer::Payer;
 use crate::report::{Report, rounded, thousands};
 
 type Failed = Box<dyn std::error::Error>;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use onceward::{Engine, Pace, Policy};
 use onceward_stores::embedded::EmbeddedStore;
 
-use super::embedded::Payer;
 use crate::load::Load;
+use crate::payer::Payer;
 use crate::report::{Report, millis, rounded, thousands};
 
 type Failed = Box<dyn std::error::Error>;

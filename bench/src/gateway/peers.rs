@@ -93,7 +93,7 @@ impl Gateway {
     ) -> Result<Self, Failed> {
         let folder = folder_on_disk()?;
         let url = store.url(folder.path());
-        Self::start_in(folder, program, upstream, &url, "").await
+        Self::start_in(folder, program, upstream, &["--store", &url], "").await
     }
 
     /// Starts `program` as a gateway before `upstream` that is configured by this text.
@@ -105,23 +105,27 @@ impl Gateway {
     ) -> Result<Self, Failed> {
         let folder = folder_on_disk()?;
         let url = store.url(folder.path());
-        Self::start_in(folder, program, upstream, &url, config).await
+        Self::start_in(folder, program, upstream, &["--store", &url], config).await
     }
 
-    /// Starts `program` as a gateway before `upstream`, with its records on the server at `url`.
+    /// Starts `program` as a gateway before `upstream`, with its records on the server at `url`
+    /// and perhaps a cache before it.
     pub(crate) async fn start_on(
         program: &Path,
         upstream: SocketAddr,
         url: &str,
+        cache: Option<&str>,
     ) -> Result<Self, Failed> {
-        Self::start_in(folder_on_disk()?, program, upstream, url, "").await
+        let mut place = vec!["--store", url];
+        place.extend(cache.into_iter().flat_map(|url| ["--cache", url]));
+        Self::start_in(folder_on_disk()?, program, upstream, &place, "").await
     }
 
     async fn start_in(
         folder: TempDir,
         program: &Path,
         upstream: SocketAddr,
-        store: &str,
+        place: &[&str],
         config: &str,
     ) -> Result<Self, Failed> {
         let file = folder.path().join("onceward.toml");
@@ -132,7 +136,7 @@ impl Gateway {
         command.args(["--upstream", &format!("http://{upstream}")]);
         command.args(["--listen", &address.to_string()]);
         command.args(["--admin", &admin.to_string()]);
-        command.args(["--store", store]);
+        command.args(place);
         command.arg("--config").arg(file);
         for (name, _) in std::env::vars_os() {
             // What is set for another gateway on this machine is not meant for this one.

@@ -1,15 +1,11 @@
 //! Claim + complete through the store, beside the two plain statements of such a pair.
 
-use onceward::{Engine, Policy};
-use onceward_stores::StoreUrl;
-
-use super::Plan;
-use super::figures::{self, Pair, Pairs};
 use super::pgbench::Script;
 use super::server::Server;
 use crate::Failed;
-use crate::engine::embedded::Payer;
-use crate::load::Load;
+use crate::figures::{self, Pair, Pairs};
+use crate::payer::{Payer, compare};
+use crate::plan::Plan;
 use crate::report::Report;
 
 /// How many callers there are, and what is asked of the comparison with so many.
@@ -71,7 +67,7 @@ pub(crate) async fn run(
     plan: Plan,
 ) -> Result<(), Failed> {
     server.execute(TABLE).await?;
-    let payer = Payer::new(engine(&server.store(SCHEMA, settings)).await?);
+    let payer = Payer::open(&server.store(SCHEMA, settings)).await?;
     figures::table(
         report,
         "claim + complete with fsync, beside the two plain statements by pgbench, in turn",
@@ -92,8 +88,8 @@ pub(crate) async fn run(
             let ran = PAIR.run(server, callers, plan).await?;
             plain += ran.transactions;
             pairs.push(Pair {
-                ours: pay(&payer, callers, plan).await,
-                theirs: ran.load,
+                ours: payer.keep_paying(callers, plan).await.into(),
+                theirs: ran.load.into(),
             });
         }
         let cells = [callers.to_string(), goal.unwrap_or_default().to_owned()];
@@ -102,62 +98,16 @@ pub(crate) async fn run(
         compare("the store", server.count(PAID).await?, payer.paid())?;
         compare("the plain table", server.count(PAID_PLAIN).await?, plain)?;
     }
-    replayable(&payer).await;
+    payer.replay_some().await;
     Ok(())
-}
-
-/// Opens the store at `url`, and an engine on it.
-pub(crate) async fn engine(url: &str) -> Result<Engine, Failed> {
-    let url: StoreUrl = url.parse()?;
-    let store = tokio::task::spawn_blocking(move || onceward_stores::open(&url)).await?;
-    let store = store.map_err(|error| format!("{error}; hint: {}", error.hint()))?;
-    let engine = Engine::builder(store).policy(Policy::default()).build();
-    engine.secret().await?;
-    Ok(engine)
-}
-
-/// Keeps `callers` busy paying with new keys.
-pub(crate) async fn pay(payer: &Payer, callers: usize, plan: Plan) -> Load {
-    let payer = payer.clone();
-    let pay = move |_, _| {
-        let payer = payer.clone();
-        async move { payer.pay().await }
-    };
-    Load::run(callers, plan.span, pay).await
-}
-
-/// The semantic result: what was acknowledged is there, and nothing else.
-pub(crate) fn compare(what: &str, found: u64, acknowledged: u64) -> Result<(), Failed> {
-    match found == acknowledged && found > 0 {
-        true => Ok(()),
-        false => {
-            Err(format!("{what} holds {found} outcomes, {acknowledged} were acknowledged").into())
-        }
-    }
-}
-
-/// What was paid for replays, and is paid for no second time.
-async fn replayable(payer: &Payer) {
-    let paid = payer.paid();
-    for number in (0..paid).step_by((paid as usize / 1_000).max(1)) {
-        payer.replay(number).await;
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{OUTCOME, compare};
+    use super::OUTCOME;
 
     #[test]
     fn outcome_has_three_hundred_bytes() {
         assert_eq!(OUTCOME.len(), 300);
-    }
-
-    #[test]
-    fn table_must_hold_what_was_acknowledged_and_nothing_else() {
-        assert!(compare("it", 7, 7).is_ok());
-        assert!(compare("it", 6, 7).is_err());
-        assert!(compare("it", 8, 7).is_err());
-        assert!(compare("it", 0, 0).is_err());
     }
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use super::Plan;
 use super::server::Server;
 use crate::Failed;
 use crate::load::Load;
+use crate::plan::Plan;
 
 /// A script of pgbench, and what stands for its variables.
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,11 @@
 //! Replays through the store, beside a plain read of an outcome.
 
-use super::Plan;
-use super::claims::{compare, engine, pay};
-use super::figures::{self, Pair, Pairs};
 use super::pgbench::Script;
 use super::server::Server;
 use crate::Failed;
-use crate::engine::embedded::Payer;
-use crate::load::Load;
+use crate::figures::{self, Pair, Pairs};
+use crate::payer::{Payer, compare};
+use crate::plan::Plan;
 use crate::report::Report;
 
 const CALLERS: [usize; 2] = [1, 64];
@@ -45,10 +43,8 @@ pub(crate) async fn run(
     plan: Plan,
 ) -> Result<(), Failed> {
     server.execute(TABLE).await?;
-    let payer = Payer::new(engine(&server.store(SCHEMA, settings)).await?);
-    while payer.paid() < OUTCOMES {
-        pay(&payer, 256, plan).await;
-    }
+    let payer = Payer::open(&server.store(SCHEMA, settings)).await?;
+    payer.finish(OUTCOMES, plan).await;
     figures::table(
         report,
         "replays, beside a plain read by pgbench, in turn",
@@ -61,8 +57,8 @@ pub(crate) async fn run(
         for _ in 0..plan.rounds {
             let ran = READ.run(server, callers, plan).await?;
             pairs.push(Pair {
-                ours: replay(&payer, callers, plan).await,
-                theirs: ran.load,
+                ours: payer.keep_replaying(callers, OUTCOMES, plan).await.into(),
+                theirs: ran.load.into(),
             });
         }
         let name = format!("postgres_replay_{callers}");
@@ -71,15 +67,4 @@ pub(crate) async fn run(
     }
     // Nothing was paid for by replaying.
     compare("the store", server.count(PAID).await?, payer.paid())
-}
-
-/// Keeps `callers` busy asking for finished work, in no order.
-async fn replay(payer: &Payer, callers: usize, plan: Plan) -> Load {
-    let payer = payer.clone();
-    let replay = move |_, _| {
-        let payer = payer.clone();
-        let number = fastrand::u64(..OUTCOMES);
-        async move { payer.replay(number).await }
-    };
-    Load::run(callers, plan.span, replay).await
 }

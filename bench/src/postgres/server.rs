@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Failed;
-use crate::process::{Process, free_address, installed_or};
+use crate::process::{DISK, Process, free_address, installed_or};
 
 /// A server that syncs every commit to the disk, as servers do unless they are told otherwise.
 #[derive(Debug)]
@@ -28,10 +28,6 @@ struct User {
     user: u32,
     group: u32,
 }
-
-/// Where it keeps its files: this folder outlives a restart of the machine, so it is on a disk,
-/// where syncing costs what it costs, and every user may enter it.
-const FOLDER: &str = "/var/tmp";
 
 /// What differs from the defaults: room for 256 connections and ours, and no checkpoint in the
 /// middle of a round, because it would burden whichever side is being measured.
@@ -57,7 +53,7 @@ impl Server {
         };
         let folder = tempfile::Builder::new()
             .prefix("onceward-bench-")
-            .tempdir_in(FOLDER)?;
+            .tempdir_in(DISK)?;
         if let Some(User { user, group }) = user {
             chown(folder.path(), Some(user), Some(group))?;
         }

@@ -8,12 +8,12 @@ use onceward_stores::StoreUrl;
 use onceward_stores::postgres::{Checkout, Connection, PostgresStore, Transactional};
 use tokio_postgres::{Client, Statement};
 
-use super::Plan;
-use super::claims::compare;
-use super::figures::{self, Pair, Pairs};
 use super::server::Server;
 use crate::Failed;
+use crate::figures::{self, Pair, Pairs};
 use crate::load::Load;
+use crate::payer::compare;
+use crate::plan::Plan;
 use crate::report::{Report, rounded};
 
 /// How many callers there are, each with a connection, and what is asked of so many.
@@ -86,7 +86,10 @@ pub(crate) async fn run(
             let theirs = business.bare(callers, plan).await;
             bare += theirs.latency.len();
             let ours = business.keyed(callers, plan).await;
-            pairs.push(Pair { ours, theirs });
+            pairs.push(Pair {
+                ours: ours.into(),
+                theirs: theirs.into(),
+            });
         }
         let pairs = Pairs::new(pairs);
         let cells = [callers.to_string(), goal.unwrap_or_default().to_owned()];

@@ -3,11 +3,22 @@
 use crate::load::Load;
 use crate::report::{Report, millis, rounded, thousands};
 
+/// What one side did in a round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side {
+    /// Operations per second.
+    pub(crate) rate: f64,
+    /// What half of them took at the most, in microseconds.
+    pub(crate) p50: u64,
+    /// What all but one in a hundred took at the most, in microseconds.
+    pub(crate) p99: u64,
+}
+
 /// One round: both sides, one straight after the other.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
-    pub(crate) ours: Load,
-    pub(crate) theirs: Load,
+    pub(crate) ours: Side,
+    pub(crate) theirs: Side,
 }
 
 /// The rounds of one comparison, in the order of their ratios.
@@ -34,6 +45,27 @@ pub(crate) fn table(report: &mut Report, title: &str, what: &str, theirs: &str) 
     );
 }
 
+// === impl Side ===
+
+impl From<Load> for Side {
+    fn from(load: Load) -> Self {
+        Self {
+            rate: load.rate,
+            p50: load.p50(),
+            p99: load.p99(),
+        }
+    }
+}
+
+impl Side {
+    /// Names the figures for machines, each of which begins with `name`.
+    pub(crate) fn report(&self, report: &mut Report, name: &str) {
+        report.value(&format!("{name}_per_s"), rounded(self.rate));
+        report.value(&format!("{name}_p50_us"), self.p50);
+        report.value(&format!("{name}_p99_us"), self.p99);
+    }
+}
+
 // === impl Pair ===
 
 impl Pair {
@@ -44,7 +76,7 @@ impl Pair {
 
     /// How many times as long ours took, half of the time.
     fn latency(&self) -> f64 {
-        self.ours.p50() as f64 / self.theirs.p50() as f64
+        self.ours.p50 as f64 / self.theirs.p50 as f64
     }
 }
 
@@ -58,7 +90,7 @@ impl Pairs {
     }
 
     /// Returns the median ratio of the rates.
-    fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.middle().rate()
     }
 
@@ -74,7 +106,7 @@ impl Pairs {
     pub(crate) fn report(&self, report: &mut Report, name: &str, peer: &str, cells: [String; 2]) {
         let [first, goal] = cells;
         let Pair { ours, theirs } = self.middle();
-        let side = |load: &Load| [thousands(load.rate), millis(load.p50()), millis(load.p99())];
+        let side = |side: &Side| [thousands(side.rate), millis(side.p50), millis(side.p99)];
         let (least, most) = (self.0[0].rate(), self.0[self.0.len() - 1].rate());
         let ratios = [
             format!("{:.2}x", self.rate()),
@@ -86,10 +118,8 @@ impl Pairs {
 
         report.value(&format!("{name}_ratio"), rounded(self.rate()));
         report.value(&format!("{name}_latency_ratio"), rounded(self.latency()));
-        for (side, load) in [(String::new(), ours), (format!("_{peer}"), theirs)] {
-            report.value(&format!("{name}{side}_per_s"), rounded(load.rate));
-            report.value(&format!("{name}{side}_p50_us"), load.p50());
-            report.value(&format!("{name}{side}_p99_us"), load.p99());
+        for (whose, side) in [(String::new(), ours), (format!("_{peer}"), theirs)] {
+            side.report(report, &format!("{name}{whose}"));
         }
     }
 
@@ -101,21 +131,21 @@ impl Pairs {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use super::{Pair, Pairs, Side};
 
-    use super::{Load, Pair, Pairs};
-
-    fn load(rate: f64, millis: u64) -> Load {
-        let mut load = Load::empty();
-        load.record(Duration::from_millis(millis));
-        Load { rate, ..load }
+    fn side(rate: f64, millis: u64) -> Side {
+        Side {
+            rate,
+            p50: millis * 1_000,
+            p99: millis * 1_000,
+        }
     }
 
     #[test]
     fn of_an_even_number_of_rounds_the_less_flattering_counts() {
         let pair = |rate, millis| Pair {
-            ours: load(rate, millis),
-            theirs: load(10.0, 10),
+            ours: side(rate, millis),
+            theirs: side(10.0, 10),
         };
         let pairs = Pairs::new(vec![
             pair(30.0, 20),
