@@ -204,6 +204,7 @@ mod tests {
         let runbooks = [
             include_str!("../../../docs/operations.md"),
             include_str!("../../../docs/postgres.md"),
+            include_str!("../../../docs/redis.md"),
         ];
         let commands: Vec<_> = runbooks.iter().flat_map(|text| examples(text)).collect();
         assert!(commands.len() > 15, "{commands:?}");
