@@ -115,7 +115,11 @@ fn read(output: &Output) -> Result<Side, Failed> {
 fn parse(line: &str) -> Option<Side> {
     let mut fields = line.trim().trim_matches('"').split("\",\"").skip(1);
     let rate: f64 = fields.next()?.parse().ok()?;
-    let mut micros = fields.map(|field| field.parse::<f64>().map(|millis| (millis * 1e3) as u64));
+    let mut micros = fields.map(|field| {
+        field
+            .parse::<f64>()
+            .map(|millis| (millis * 1e3).round() as u64)
+    });
     Some(Side {
         rate,
         p50: micros.nth(2)?.ok()?.max(1),
