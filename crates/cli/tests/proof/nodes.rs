@@ -247,7 +247,12 @@ async fn two_gateways_on_one_database_execute_a_key_once_whoever_is_killed() {
 /// Judges the run, and notes how much there was of it.
 fn report(history: &History, told: &[Told], kills: usize) {
     let judged = history::check(history);
-    assert!(judged.is_pass(), "{judged}");
+    if !judged.is_pass() {
+        let path = std::env::temp_dir().join("onceward-two-gateways.jsonl");
+        let file = std::fs::File::create(&path).expect("a file for the history");
+        history.write_jsonl(file).expect("it is written");
+        panic!("{judged}\nthe history is in {}", path.display());
+    }
     let twice = told.iter().filter(|one| one.firsts > 1).count();
     assert_eq!(twice, 0, "several callers were told to be the first");
     let unknown = told.iter().filter(|one| one.fate == Fate::Unknown).count();

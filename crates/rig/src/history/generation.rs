@@ -138,7 +138,17 @@ impl<'a> Generation<'a> {
     /// Works out its bounds, once all its operations are known.
     pub(super) fn settle(&mut self, expect: &Expectations) {
         self.grants.sort_by_key(|op| op.mark());
-        self.asked = self.claims.iter().map(|op| op.since()).min().unwrap_or(0);
+        let asked = self.claims.iter().map(|op| op.since());
+        // From outside nobody can tell which of the callers began it: whoever was answered may
+        // have, and who was told nothing may have come later.
+        let outside = expect.black_box.then(|| {
+            let answered = self.answers.iter().map(|op| op.since());
+            answered.chain(self.effects.iter().map(|row| row.t))
+        });
+        self.asked = asked
+            .chain(outside.into_iter().flatten())
+            .min()
+            .unwrap_or(0);
         // What was over before the first claim was asked for, and does not say whose it is, was
         // about a generation that nothing else tells of.
         let asked = self.asked;

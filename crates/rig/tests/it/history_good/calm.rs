@@ -124,6 +124,13 @@ good! {
         7-    claim pay
         9     end completed receipt";
 
+    whoever_is_told_nothing_may_have_come_after_the_answer: "
+        expect black-box
+        1-3   claim pay -> replayed receipt
+        2     effect a1 receipt
+        4-    claim pay
+        9     end completed receipt of a1";
+
     the_systems_own_counts_add_up: "
         expect total t grants 3
         expect total t take-overs 1
