@@ -5,9 +5,12 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use onceward::record::StateName;
-use onceward::{Engine, Key, Scope, Slot};
+use onceward::{Engine, Key, Scope, Slot, Store};
+use onceward_stores::{OpenError, StoreUrl};
 
 /// A process that pays under one key after the other until it is killed.
 pub(crate) struct Victim {
@@ -110,8 +113,8 @@ impl Said {
             .expect("a runtime starts");
         runtime.block_on(async {
             let url = format!("embedded:{}", folder.display());
-            let url = url.parse().expect("the URL is good");
-            let store = onceward_stores::open(&url).expect("the store opens after any crash");
+            let url: StoreUrl = url.parse().expect("the URL is good");
+            let store = open(&url).await.expect("the store opens after any crash");
             let engine = Engine::builder(store).build();
             for number in self.effects.union(&self.done) {
                 let state = state(&engine, *number).await;
@@ -151,4 +154,16 @@ pub(crate) fn shim(folder: &Path) -> PathBuf {
         .expect("a C compiler is there");
     assert!(compiled.success(), "the shim compiles");
     library
+}
+
+/// Opens a store that another process may hold for a moment longer: whatever was open here when
+/// somebody else started a program is open there, too, until that program runs.
+async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
+    for _ in 0..500 {
+        match onceward_stores::open(url) {
+            Err(OpenError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            opened => return opened,
+        }
+    }
+    onceward_stores::open(url)
 }
