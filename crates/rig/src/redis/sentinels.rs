@@ -9,6 +9,8 @@ use super::{Options, RedisServer, until};
 pub struct Sentinels {
     servers: Vec<RedisServer>,
     sentinels: Vec<RedisServer>,
+    /// Sentinels of no use, which the URL names first.
+    misled: Vec<RedisServer>,
 }
 
 /// What sentinels call the master.
@@ -28,25 +30,14 @@ impl Sentinels {
     pub async fn start(options: Options) -> Self {
         let master = RedisServer::start(options.clone()).await;
         let replica = RedisServer::start(options.replica_of(master.addr())).await;
-        let port = master.addr().port().to_string();
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            let mut options = Options::default()
-                .setting(
-                    "sentinel monitor",
-                    &format!("{SERVICE} 127.0.0.1 {port} {QUORUM}"),
-                )
-                .setting(
-                    "sentinel down-after-milliseconds",
-                    &format!("{SERVICE} 500"),
-                )
-                .setting("sentinel failover-timeout", &format!("{SERVICE} 3000"));
-            options.is_sentinel = true;
-            sentinels.push(RedisServer::start(options).await);
+            sentinels.push(sentinel_of(master.addr()).await);
         }
         let all = Self {
             servers: vec![master, replica],
             sentinels,
+            misled: Vec::new(),
         };
         all.settled().await;
         all
@@ -54,7 +45,8 @@ impl Sentinels {
 
     /// The URL of the service that they watch over.
     pub fn url(&self) -> String {
-        let addrs = self.sentinels.iter().map(|one| one.addr().to_string());
+        let all = self.misled.iter().chain(&self.sentinels);
+        let addrs = all.map(|one| one.addr().to_string());
         let addrs = addrs.collect::<Vec<_>>().join(",");
         format!("redis+sentinel://{addrs}/{SERVICE}")
     }
@@ -62,6 +54,12 @@ impl Sentinels {
     /// The sentinels themselves.
     pub fn sentinels(&mut self) -> &mut [RedisServer] {
         &mut self.sentinels
+    }
+
+    /// Adds a sentinel that knows nothing of the others and names a server of its own as the
+    /// master, as one does that has not heard of a failover. The URL names it first.
+    pub async fn mislead(&mut self, named: SocketAddr) {
+        self.misled.push(sentinel_of(named).await);
     }
 
     /// Where the master is, as a sentinel that runs knows it.
@@ -85,15 +83,20 @@ impl Sentinels {
         found.expect("it is one of theirs")
     }
 
-    /// Waits until the sentinels have made another server the master. Returns where it is.
+    /// Waits until the sentinels have made another server the master, and all that run have heard
+    /// of it. Returns where it is.
     ///
     /// # Panics
     ///
     /// Panics if they do not.
     pub async fn failed_over(&self, from: SocketAddr) -> SocketAddr {
         let addr = until("there is another master", || async {
-            let now = self.master().await;
-            (now != from).then_some(now)
+            let mut heard = Vec::new();
+            for sentinel in self.sentinels.iter().filter(|one| one.is_running()) {
+                heard.push(master_of(sentinel).await);
+            }
+            heard.dedup();
+            (heard.len() == 1 && heard[0] != from).then(|| heard[0])
         })
         .await;
         let found = self.servers.iter().find(|server| server.addr() == addr);
@@ -145,6 +148,20 @@ impl Sentinels {
             .await;
         }
     }
+}
+
+/// Starts a sentinel that watches over a server.
+async fn sentinel_of(master: SocketAddr) -> RedisServer {
+    let monitor = format!("{SERVICE} 127.0.0.1 {} {QUORUM}", master.port());
+    let mut options = Options::default()
+        .setting("sentinel monitor", &monitor)
+        .setting(
+            "sentinel down-after-milliseconds",
+            &format!("{SERVICE} 500"),
+        )
+        .setting("sentinel failover-timeout", &format!("{SERVICE} 3000"));
+    options.is_sentinel = true;
+    RedisServer::start(options).await
 }
 
 /// Whether a sentinel's words about replicas tell of one that is up and in step.

@@ -54,10 +54,35 @@ impl Connector {
     /// Connects to a server that is to be written to: to `host`, or to the one that the sentinels
     /// name today.
     pub(super) async fn connect(&self, host: &Host) -> Result<Session, OpenError> {
-        let host = match &self.settings.servers {
-            Servers::Sentinels(service) => self.ask_sentinels(service).await?,
-            Servers::One | Servers::Cluster => host.clone(),
-        };
+        match &self.settings.servers {
+            Servers::Sentinels(service) => self.connect_by_sentinels(service).await,
+            Servers::One | Servers::Cluster => self.connect_to(host.clone()).await,
+        }
+    }
+
+    /// Connects to the server that a sentinel names. One that names a server that is gone, or is
+    /// a replica by now, has not heard of the new one yet: then the next is asked.
+    async fn connect_by_sentinels(&self, service: &str) -> Result<Session, OpenError> {
+        let mut failure = None;
+        let mut why = "none was given".to_owned();
+        for sentinel in &self.settings.hosts {
+            match self.ask_sentinel(sentinel, service).await {
+                Ok(Some(host)) => match self.connect_to(host).await {
+                    Ok(session) => return Ok(session),
+                    Err(error) => failure = Some(error),
+                },
+                Ok(None) => why = format!("{sentinel} knows no service {service}"),
+                Err(error) => why = format!("{sentinel}: {}", words(&error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| OpenError::Unreachable {
+            server: SERVER,
+            place: self.settings.place(),
+            source: format!("no sentinel names a server: {why}").into(),
+        }))
+    }
+
+    async fn connect_to(&self, host: Host) -> Result<Session, OpenError> {
         let (told, gone) = mpsc::unbounded_channel();
         let client = self.client(&host, true)?;
         let config = self.config().set_push_sender(told);
@@ -87,23 +112,6 @@ impl Connector {
     /// Connects to a server to listen to it.
     pub(super) async fn listen(&self, host: &Host) -> Result<PubSub, RedisError> {
         self.plain_client(host, true)?.get_async_pubsub().await
-    }
-
-    /// The server that the sentinels name, from the first of them that answers.
-    pub(super) async fn ask_sentinels(&self, service: &str) -> Result<Host, OpenError> {
-        let mut why = "none was given".to_owned();
-        for sentinel in &self.settings.hosts {
-            match self.ask_sentinel(sentinel, service).await {
-                Ok(Some(host)) => return Ok(host),
-                Ok(None) => why = format!("{sentinel} knows no service {service}"),
-                Err(error) => why = format!("{sentinel}: {}", words(&error)),
-            }
-        }
-        Err(OpenError::Unreachable {
-            server: SERVER,
-            place: self.settings.place(),
-            source: format!("no sentinel names a server: {why}").into(),
-        })
     }
 
     async fn ask_sentinel(

@@ -36,7 +36,8 @@ fn a_failover_by_sentinels_executes_no_keyed_work_twice() {
     });
 }
 
-/// Two sentinels are enough, and a store that asks them for the first time finds its way too.
+/// Two sentinels are enough, and a store that asks them for the first time finds its way too, past
+/// one that has not heard of the new master.
 #[test]
 fn a_store_opens_while_a_sentinel_and_the_first_master_are_down() {
     run(async {
@@ -45,6 +46,7 @@ fn a_store_opens_while_a_sentinel_and_the_first_master_are_down() {
         all.server(first).kill9().await;
         all.failed_over(first).await;
         all.sentinels()[0].kill9().await;
+        all.mislead(first).await;
         let site = site::open(&all.url(), Effect::Keyed).await.busy();
         site.hear(60).await;
         let verdict = site.close().await;
