@@ -28,6 +28,8 @@ mod reckon;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod report;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server;
 #[cfg(feature = "embedded")]
 mod sync;
 mod url;

@@ -16,10 +16,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::stream;
 use onceward::clock::GuardedClock;
-use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept, hints};
+use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp, codec};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -274,10 +272,7 @@ impl Store for PostgresStore {
     }
 
     fn watch(&self) -> Hints {
-        match self.hub().watch() {
-            Some(changes) => hints(changes),
-            None => stream::empty().boxed(),
-        }
+        self.hub().changes.watch()
     }
 
     fn durability(&self) -> Durability {

@@ -16,10 +16,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
-use futures_util::stream;
 use onceward::clock::GuardedClock;
-use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept, hints};
+use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp};
 
 pub(crate) mod ask;
@@ -191,10 +189,7 @@ impl Store for RedisStore {
     }
 
     fn watch(&self) -> Hints {
-        match self.inner().watch() {
-            Some(changes) => hints(changes),
-            None => stream::empty().boxed(),
-        }
+        self.inner().changes.watch()
     }
 
     fn durability(&self) -> Durability {
@@ -211,7 +206,7 @@ impl Store for RedisStore {
 impl Handle {
     fn close(&self) {
         self.link.close();
-        self.inner.end_hints();
+        self.inner.changes.end();
     }
 }
 

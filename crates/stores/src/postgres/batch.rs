@@ -11,13 +11,14 @@ use onceward::{Fence, SlotId};
 use tokio_postgres::Row;
 
 use super::hub::{Hub, in_time, later};
-use super::lane::{chance, is_end};
+use super::lane::is_end;
 use super::queue::{Answer, Batch, Became, Job, Kind, Raw};
 use super::rows::{Said, Told};
 use super::send::send;
 use super::session::{Prepared, Session};
 use super::trouble::{Trouble, What};
 use crate::reckon::Terms;
+use crate::server::chance;
 
 /// How long a call waits that met somebody else's lock: at first, and at most.
 const LOCKED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));

@@ -20,9 +20,9 @@ use tokio::sync::{Notify, oneshot};
 
 use super::batch;
 use super::hub::Hub;
-use super::lane::Backoff;
 use super::queue::{Batch, Job, Kind};
 use super::session::{Prepared, Session};
+use crate::server::Backoff;
 
 /// How often a guest stirs: sooner than any timer of a call is due.
 const STIR: Duration = Duration::from_millis(50);

@@ -2,22 +2,24 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use onceward::{Durability, SlotId};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::SERVER;
 use super::durability::Found;
 use super::guest::Guests;
 use super::queue::{Batch, Job, Queue};
 use super::session::{About, Connector};
 use super::trouble::Trouble;
 use crate::reckon::Reckoning;
+use crate::server::{Changes, Class};
 
 /// What callers and the store's thread share.
 #[derive(Debug)]
@@ -33,13 +35,13 @@ pub(super) struct Hub {
     /// Connections on the runtimes of callers.
     pub(super) guests: Guests,
     /// Hints at changed slots. `None` once the store is closed.
-    hints: Mutex<Option<broadcast::Sender<SlotId>>>,
+    pub(super) changes: Changes,
     /// Changed slots that other nodes are to be told of.
     pub(super) outgoing: Mutex<Vec<SlotId>>,
     pub(super) has_outgoing: Notify,
     /// Lanes that have a connection.
     lanes: AtomicUsize,
-    durability: AtomicU8,
+    class: Class,
     /// The server that the store was opened on.
     home: Mutex<About>,
     /// Something was written since the clock was last put on record.
@@ -75,9 +77,6 @@ pub(super) enum Work {
 // === impl Hub ===
 
 impl Hub {
-    /// How many hints a slow watcher may lag behind before it loses some.
-    const HINTS: usize = 4096;
-
     /// How many slots may wait to be told to other nodes: hints beyond that are dropped.
     const OUTGOING_MAX: usize = 16_384;
 
@@ -95,11 +94,11 @@ impl Hub {
             is_on_errand: AtomicBool::new(false),
             wake: Notify::new(),
             guests: Guests::default(),
-            hints: Mutex::new(Some(broadcast::channel(Self::HINTS).0)),
+            changes: Changes::default(),
             outgoing: Mutex::default(),
             has_outgoing: Notify::new(),
             lanes: AtomicUsize::new(0),
-            durability: AtomicU8::new(durability as u8),
+            class: Class::new(durability),
             home: Mutex::new(home),
             has_written: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -234,7 +233,7 @@ impl Hub {
 
     /// Hints at slots that changed: here, and to other nodes those where somebody may wait.
     pub(super) fn changed(&self, slots: &[SlotId], is_end_of_claim: impl Fn(SlotId) -> bool) {
-        self.hint(slots.iter().copied());
+        self.changes.hint(slots.iter().copied());
         let mut outgoing = self.outgoing.lock();
         let before = outgoing.len();
         let room = Self::OUTGOING_MAX.saturating_sub(before);
@@ -245,34 +244,9 @@ impl Hub {
         }
     }
 
-    /// Hints at slots that changed, in this process.
-    pub(super) fn hint(&self, slots: impl Iterator<Item = SlotId>) {
-        if let Some(hints) = &*self.hints.lock() {
-            for slot in slots {
-                // A watcher that is gone is no error: hints are for those who listen.
-                let _ = hints.send(slot);
-            }
-        }
-    }
-
-    /// Listens to hints; `None` once the store is closed.
-    pub(super) fn watch(&self) -> Option<broadcast::Receiver<SlotId>> {
-        self.hints.lock().as_ref().map(broadcast::Sender::subscribe)
-    }
-
-    /// Ends the streams of hints.
-    pub(super) fn end_hints(&self) {
-        *self.hints.lock() = None;
-    }
-
     /// What an acknowledged write survives, as far as was last found out.
     pub(super) fn durability(&self) -> Durability {
-        match self.durability.load(Ordering::Relaxed) {
-            0 => Durability::D0,
-            1 => Durability::D1,
-            2 => Durability::D2,
-            _ => Durability::D3,
-        }
+        self.class.get()
     }
 
     /// Takes note of what was found out about the server, and tells of a change.
@@ -283,13 +257,7 @@ impl Hub {
         let has_standby = self.saw_standby.load(Ordering::Relaxed) || found.standbys > 0;
         self.saw_standby.store(has_standby, Ordering::Relaxed);
         found.standbys = found.standbys.max(i64::from(has_standby));
-        let (before, class) = (self.durability(), found.class());
-        self.durability.store(class as u8, Ordering::Relaxed);
-        if class < before {
-            tracing::error!(%before, now = %class, "PostgreSQL keeps less than it did");
-        } else if class > before {
-            tracing::info!(%before, now = %class, "PostgreSQL keeps more than it did");
-        }
+        self.class.change(found.class(), SERVER);
     }
 
     /// Takes note that a commit may be on the server alone that should be on its standby.

@@ -2,23 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use super::batch;
 use super::hub::{Errand, Hub, Work};
 use super::session::{Prepared, Session};
 use super::trouble::{Trouble, What};
+use super::{SERVER, batch};
+use crate::server::Backoff;
 
 /// A connection that does what waits in the hub, and is opened again whenever it is lost.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) hub: Arc<Hub>,
-}
-
-/// How long a lane waits before it connects again: longer each time, and never the same for all.
-#[derive(Debug, Default)]
-pub(super) struct Backoff {
-    failures: u32,
 }
 
 // === impl Lane ===
@@ -38,7 +32,7 @@ impl Lane {
                 Err(why) => Err(why),
             };
             if let Err(why) = served {
-                backoff.log(&why);
+                backoff.log(SERVER, &why);
                 self.hub.unreachable(&why);
                 tokio::time::sleep(backoff.next()).await;
             }
@@ -126,45 +120,4 @@ impl Lane {
 /// Whether a connection on which this happened is of no further use.
 pub(super) fn is_end(what: What) -> bool {
     matches!(what, What::Lost | What::Demoted)
-}
-
-// === impl Backoff ===
-
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(10);
-    const LAST: Duration = Duration::from_secs(1);
-
-    /// Tells of a failure, the first and then seldom: the server may be away for long.
-    fn log(&self, why: &str) {
-        if self.failures.is_multiple_of(60) {
-            tracing::warn!(why, "PostgreSQL cannot be used");
-        }
-    }
-
-    /// How long to wait after one more failure.
-    pub(super) fn next(&mut self) -> Duration {
-        let doubled = Self::FIRST.saturating_mul(1 << self.failures.min(10));
-        self.failures += 1;
-        doubled.min(Self::LAST).mul_f64(chance())
-    }
-}
-
-/// A number from a half to one.
-pub(super) fn chance() -> f64 {
-    let random = uuid::Uuid::new_v4().as_u128() as u32;
-    0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connecting_again_takes_longer_each_time_up_to_a_second() {
-        let mut backoff = Backoff::default();
-        let waits: Vec<_> = (0..20).map(|_| backoff.next()).collect();
-        assert!(waits[0] <= Backoff::FIRST);
-        assert!(waits.iter().all(|wait| *wait <= Backoff::LAST));
-        assert!(waits[19] >= Backoff::LAST / 2);
-    }
 }

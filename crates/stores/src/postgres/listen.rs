@@ -14,9 +14,9 @@ use tokio_postgres::types::ToSql;
 
 use super::channel;
 use super::hub::Hub;
-use super::lane::Backoff;
 use super::session::Session;
 use super::trouble::Trouble;
+use crate::server::Backoff;
 
 /// How long slots are gathered before they are told of.
 const GATHER: Duration = Duration::from_millis(5);
@@ -58,7 +58,7 @@ async fn attend(
             note = heard.recv() => match note {
                 // Our own come back as well, and were hinted at long ago.
                 Some((pid, _)) if pid == session.about.pid => {}
-                Some((_, payload)) => hub.hint(channel::slots(&payload)),
+                Some((_, payload)) => hub.changes.hint(channel::slots(&payload)),
                 None => return Err(Trouble::lost("the connection was closed")),
             },
             () = hub.has_outgoing.notified() => tell(hub, session, &notify, &channel).await?,

@@ -2,15 +2,17 @@
 
 use std::env;
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::{channel, passfile};
+use crate::server::{TlsFiles, parameters, promotes, span};
+
+/// The shortest a call may be given.
+const LEAST: Duration = Duration::from_millis(100);
 
 /// Where the records are and how they are reached: a `postgres://` URL that was understood.
 ///
@@ -53,14 +55,6 @@ pub struct Settings {
     pub(super) promotes: bool,
     pub(super) tls: TlsFiles,
     pub(super) verify: Verify,
-}
-
-/// The files that TLS is set up from.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct TlsFiles {
-    pub(super) root: Option<PathBuf>,
-    pub(super) cert: Option<PathBuf>,
-    pub(super) key: Option<PathBuf>,
 }
 
 /// What is looked at in the server's certificate.
@@ -205,15 +199,9 @@ impl Settings {
                 let fits = |count: &usize| (1..=Self::CONNECTIONS_MAX).contains(count);
                 self.connections = count.filter(fits).ok_or_else(wrong)?;
             }
-            "timeout" => self.timeout = span(value).ok_or_else(wrong)?,
+            "timeout" => self.timeout = span(value, LEAST).ok_or_else(wrong)?,
             "migrate" => self.migrates = switch(value).ok_or_else(wrong)?,
-            "failover" => {
-                self.promotes = match value {
-                    "any" => true,
-                    "never" => false,
-                    _ => return Err(wrong()),
-                }
-            }
+            "failover" => self.promotes = promotes(value).ok_or_else(wrong)?,
             "sslrootcert" => self.tls.root = Some(value.into()),
             "sslcert" => self.tls.cert = Some(value.into()),
             "sslkey" => self.tls.key = Some(value.into()),
@@ -240,16 +228,11 @@ impl FromStr for Settings {
 
     fn from_str(text: &str) -> Result<Self, InvalidSettings> {
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
-        let pairs: Vec<_> = query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                let decoded = percent_decode_str(value).decode_utf8();
-                let decoded = decoded.map_err(|_| InvalidSettings::of(name, value))?;
-                Ok((pair, name, decoded.into_owned()))
-            })
-            .collect::<Result<_, _>>()?;
+        let pairs = parameters(query).map(|(pair, name, value)| {
+            let value = value.map_err(|raw| InvalidSettings::of(name, raw))?;
+            Ok((pair, name, value))
+        });
+        let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
 
         let mut ours = Self {
             config: Config::new(),
@@ -413,20 +396,6 @@ fn switch(text: &str) -> Option<bool> {
         "off" | "false" | "0" => Some(false),
         _ => None,
     }
-}
-
-/// Reads a span such as `5s` or `800ms`, from a tenth of a second to ten minutes.
-fn span(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(char::is_alphabetic);
-    let count: u64 = digits.parse().ok()?;
-    let span = match &text[digits.len()..] {
-        "ms" => Duration::from_millis(count),
-        "s" => Duration::from_secs(count),
-        "m" => Duration::from_secs(count.checked_mul(60)?),
-        _ => return None,
-    };
-    let range = Duration::from_millis(100)..=Duration::from_secs(600);
-    range.contains(&span).then_some(span)
 }
 
 #[cfg(test)]

@@ -280,6 +280,6 @@ async fn serve(hub: Arc<Hub>, session: Session) {
 impl Drop for End {
     fn drop(&mut self) {
         self.0.end();
-        self.0.end_hints();
+        self.0.changes.end();
     }
 }

@@ -6,13 +6,15 @@ use std::time::Duration;
 use onceward::bugs::{Bug, seeded};
 use redis::{Pipeline, RedisError, Value};
 
+use super::SERVER;
 use super::ask::{Answer, Ask};
 use super::batch::{self, Call};
 use super::connect::Session;
 use super::link::Hub;
-use super::node::{Backoff, Node};
+use super::node::Node;
 use super::script::Script;
 use super::trouble::{Trouble, What};
+use crate::server::Backoff;
 
 /// How long what may work when it is tried again waits before that.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -67,7 +69,7 @@ pub(super) async fn run(hub: Arc<Hub>, node: Arc<Node>, mut first: Option<Sessio
             }
             Err(error) => {
                 let why = error.line();
-                backoff.log(&why);
+                backoff.log(SERVER, &why);
                 node.unreachable(&why);
                 hub.lost(&node);
                 tokio::time::sleep(backoff.next()).await;

@@ -110,7 +110,7 @@ impl Link {
     }
 
     /// What commands are run by.
-    #[allow(dead_code)] // for what else than the store needs a link
+    #[cfg(feature = "postgres")] // for the hybrid
     pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
@@ -170,34 +170,15 @@ impl Hub {
         Ok(hub)
     }
 
-    /// Asks the servers for something, and waits for the answer until the settings' timeout.
-    pub(crate) async fn run(&self, ask: Ask) -> Result<Answer, Trouble> {
-        self.run_for(ask, self.connector.settings.timeout).await
-    }
-
-    /// The same, with another deadline. It is kept to a twentieth of a second while the command
-    /// waits to be sent, and ends the connection once it was sent.
-    async fn run_for(&self, mut ask: Ask, span: Duration) -> Result<Answer, Trouble> {
-        ask.deadline = self.stopwatch() + span;
+    /// Asks the servers for something, and waits for the answer until the settings' timeout. That
+    /// is kept to a twentieth of a second while the command waits to be sent, and ends the
+    /// connection once it was sent.
+    pub(crate) async fn run(&self, mut ask: Ask) -> Result<Answer, Trouble> {
+        ask.deadline = self.stopwatch() + self.connector.settings.timeout;
         let answer = ask.expect();
         self.route(ask);
         let lost = |_| Trouble::lost("the store was closed");
         answer.await.map_err(lost)?
-    }
-
-    /// The same, where a caller that is not answered within `patience` goes on without: the
-    /// command may still be run.
-    #[allow(dead_code)] // for what else than the store needs a link
-    pub(crate) async fn run_within(&self, ask: Ask, patience: Duration) -> Result<Answer, Trouble> {
-        let timeout = {
-            let _own = self.own.enter();
-            tokio::time::sleep(patience)
-        };
-        tokio::select! {
-            biased;
-            answer = self.run(ask) => answer,
-            () = timeout => Err(Trouble::lost("the server did not answer in time")),
-        }
     }
 
     /// The settings that the link was opened with.

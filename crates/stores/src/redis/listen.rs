@@ -11,9 +11,9 @@ use futures_util::StreamExt as _;
 use onceward::SlotId;
 use redis::RedisError;
 
-use super::node::Backoff;
 use super::state::Inner;
 use super::trouble::words;
+use crate::server::Backoff;
 
 /// How often the server is asked whether it is still there.
 const PING: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ async fn attend(inner: &Inner, backoff: &mut Backoff) -> Result<(), RedisError> 
             message = heard.next() => match message {
                 Some(message) => {
                     if let Some(slot) = changed(message.get_payload_bytes(), &inner.me) {
-                        inner.hint(slot);
+                        inner.changes.hint([slot]);
                     }
                 }
                 None => return Ok(()),

@@ -39,12 +39,6 @@ struct Queue {
     refusal: Option<Arc<str>>,
 }
 
-/// How long a lane waits before it connects again: longer each time, and never the same for all.
-#[derive(Debug, Default)]
-pub(super) struct Backoff {
-    failures: u32,
-}
-
 // === impl Node ===
 
 impl Node {
@@ -183,27 +177,6 @@ impl Node {
     }
 }
 
-// === impl Backoff ===
-
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(10);
-    const LAST: Duration = Duration::from_secs(1);
-
-    /// Tells of a failure, the first and then seldom: the server may be away for long.
-    pub(super) fn log(&self, why: &str) {
-        if self.failures.is_multiple_of(60) {
-            tracing::warn!(why, "Redis cannot be used");
-        }
-    }
-
-    /// How long to wait after one more failure.
-    pub(super) fn next(&mut self) -> Duration {
-        let doubled = Self::FIRST.saturating_mul(1 << self.failures.min(10));
-        self.failures += 1;
-        doubled.min(Self::LAST).mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use redis::cmd;
@@ -223,15 +196,6 @@ mod tests {
         let mut ask = Ask::new(Target::Slot(0), cmd("PING"), Nature::Read);
         ask.deadline = Duration::from_secs(seconds);
         ask
-    }
-
-    #[test]
-    fn connecting_again_takes_longer_each_time_up_to_a_second() {
-        let mut backoff = Backoff::default();
-        let waits: Vec<_> = (0..20).map(|_| backoff.next()).collect();
-        assert!(waits[0] <= Backoff::FIRST);
-        assert!(waits.iter().all(|wait| *wait <= Backoff::LAST));
-        assert!(waits[19] >= Backoff::LAST / 2);
     }
 
     #[test]

@@ -188,7 +188,7 @@ async fn settle(
         match (said.what, said.found) {
             (answer::DONE, _) => {
                 swept.removed += 1;
-                inner.hint(*slot);
+                inner.changes.hint([*slot]);
             }
             (answer::FOUND, Some(bytes)) => match reply::record(*slot, &bytes) {
                 Ok(record) => swept.lapsed.push((*slot, record)),

@@ -2,11 +2,15 @@
 
 use std::env;
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
+
+use crate::server::{TlsFiles, parameters, promotes, span};
+
+/// The shortest a call or the wait for replicas may be given.
+const LEAST: Duration = Duration::from_millis(10);
 
 /// Where the records are and how they are reached: a `redis://` URL that was understood.
 ///
@@ -76,14 +80,6 @@ pub(super) enum Servers {
 pub(super) struct Host {
     pub(super) name: String,
     pub(super) port: u16,
-}
-
-/// The files that TLS is set up from.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct TlsFiles {
-    pub(super) root: Option<PathBuf>,
-    pub(super) cert: Option<PathBuf>,
-    pub(super) key: Option<PathBuf>,
 }
 
 /// What is wrong with a `redis://` URL.
@@ -168,19 +164,13 @@ impl Settings {
                 let fits = |count: &usize| (1..=Self::CONNECTIONS_MAX).contains(count);
                 self.connections = count.filter(fits).ok_or_else(wrong)?;
             }
-            "timeout" => self.timeout = span(value).ok_or_else(wrong)?,
+            "timeout" => self.timeout = span(value, LEAST).ok_or_else(wrong)?,
             "wait" => {
                 let count = value.parse().ok();
                 self.wait = count.filter(|it| *it <= 64).ok_or_else(wrong)?;
             }
-            "wait_timeout" => self.wait_timeout = span(value).ok_or_else(wrong)?,
-            "failover" => {
-                self.promotes = match value {
-                    "any" => true,
-                    "never" => false,
-                    _ => return Err(wrong()),
-                }
-            }
+            "wait_timeout" => self.wait_timeout = span(value, LEAST).ok_or_else(wrong)?,
+            "failover" => self.promotes = promotes(value).ok_or_else(wrong)?,
             "tls" => {
                 self.has_tls = match value {
                     "on" => true,
@@ -273,11 +263,9 @@ impl FromStr for Settings {
             has_tls,
             tls: TlsFiles::default(),
         };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let decoded = percent_decode_str(value).decode_utf8();
-            let decoded = decoded.map_err(|_| InvalidSettings::of(name, value))?;
-            settings.take(name, &decoded)?;
+        for (_, name, value) in parameters(query) {
+            let value = value.map_err(|raw| InvalidSettings::of(name, raw))?;
+            settings.take(name, &value)?;
         }
         settings.checked()
     }
@@ -362,20 +350,6 @@ fn variable(name: &str) -> Option<String> {
 fn is_prefix(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-.:".contains(it);
     (1..=40).contains(&text.len()) && text.chars().all(is_plain)
-}
-
-/// Reads a span such as `5s` or `800ms`, from ten milliseconds to ten minutes.
-fn span(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(char::is_alphabetic);
-    let count: u64 = digits.parse().ok()?;
-    let span = match &text[digits.len()..] {
-        "ms" => Duration::from_millis(count),
-        "s" => Duration::from_secs(count),
-        "m" => Duration::from_secs(count.checked_mul(60)?),
-        _ => return None,
-    };
-    let range = Duration::from_millis(10)..=Duration::from_secs(600);
-    range.contains(&span).then_some(span)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The inner state: what the store's callers and its own tasks share, and the calls themselves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use onceward::bugs::{Bug, seeded};
@@ -9,9 +9,7 @@ use onceward::store::{Error, Reply};
 use onceward::{Durability, Fence, Record, SlotId, Timestamp, codec};
 use parking_lot::Mutex;
 use redis::Cmd;
-use tokio::sync::broadcast;
 
-use super::KIND;
 use super::ask::{Answer, Ask, Nature, Target};
 use super::clocks::Clocks;
 use super::durability::{self, Found};
@@ -19,7 +17,9 @@ use super::layout::{Layout, Partition};
 use super::link::Hub;
 use super::reply::{Became, Said};
 use super::script::{self, ARGUMENTS, KEYS, Script, argument};
+use super::{KIND, SERVER};
 use crate::reckon::{Terms, micros};
+use crate::server::{Changes, Class};
 
 /// What callers and the store's own tasks share.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub(super) struct Inner {
     pub(super) me: [u8; 8],
     pub(super) channel: String,
     /// Hints at changed slots. `None` once the store is closed.
-    hints: Mutex<Option<broadcast::Sender<SlotId>>>,
-    durability: AtomicU8,
+    pub(super) changes: Changes,
+    class: Class,
     /// A replica was seen, if only for a while.
     saw_replica: AtomicBool,
     /// Why no claims are taken: the server throws records away.
@@ -66,9 +66,6 @@ pub(super) enum Op {
 // === impl Inner ===
 
 impl Inner {
-    /// How many hints a slow watcher may lag behind before it loses some.
-    const HINTS: usize = 4096;
-
     pub(super) fn new(hub: Arc<Hub>, scripts: Scripts, layout: Layout, clocks: Clocks) -> Self {
         Self {
             channel: hub.settings().channel(),
@@ -77,8 +74,8 @@ impl Inner {
             scripts,
             clocks,
             me: fastrand::u64(..).to_be_bytes(),
-            hints: Mutex::new(Some(broadcast::channel(Self::HINTS).0)),
-            durability: AtomicU8::new(Durability::D3 as u8),
+            changes: Changes::default(),
+            class: Class::new(Durability::D3),
             saw_replica: AtomicBool::new(false),
             evicts: Mutex::default(),
             is_evicting: AtomicBool::new(false),
@@ -125,7 +122,7 @@ impl Inner {
             match said.became() {
                 Some(Became::Done) => {
                     self.has_written.store(true, Ordering::Relaxed);
-                    self.hint(slot);
+                    self.changes.hint([slot]);
                     self.check_replicas(replicas)?;
                     return Ok(Reply::new(Became::Done, self.clocks.tell(now)));
                 }
@@ -228,32 +225,9 @@ impl Inner {
         }
     }
 
-    /// Hints at a slot that changed, in this process.
-    pub(super) fn hint(&self, slot: SlotId) {
-        if let Some(hints) = &*self.hints.lock() {
-            // A watcher that is gone is no error: hints are for those who listen.
-            let _ = hints.send(slot);
-        }
-    }
-
-    /// Listens to hints; `None` once the store is closed.
-    pub(super) fn watch(&self) -> Option<broadcast::Receiver<SlotId>> {
-        self.hints.lock().as_ref().map(broadcast::Sender::subscribe)
-    }
-
-    /// Ends the streams of hints.
-    pub(super) fn end_hints(&self) {
-        *self.hints.lock() = None;
-    }
-
     /// What an acknowledged write survives, as far as was last found out.
     pub(super) fn durability(&self) -> Durability {
-        match self.durability.load(Ordering::Relaxed) {
-            0 => Durability::D0,
-            1 => Durability::D1,
-            2 => Durability::D2,
-            _ => Durability::D3,
-        }
+        self.class.get()
     }
 
     /// Takes note of what was found out about the servers, and tells of a change.
@@ -276,12 +250,9 @@ impl Inner {
         let Some(class) = durability::weakest(&found).map(Found::class) else {
             return;
         };
-        let before = self.durability();
-        self.durability.store(class as u8, Ordering::Relaxed);
-        if !is_first && class < before {
-            tracing::error!(%before, now = %class, "Redis keeps less than it did");
-        } else if class > before {
-            tracing::info!(%before, now = %class, "Redis keeps more than it did");
+        match is_first {
+            true => self.class.set(class),
+            false => self.class.change(class, SERVER),
         }
     }
 }
