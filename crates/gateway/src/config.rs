@@ -33,6 +33,7 @@ mod rules;
 mod store;
 mod terms;
 mod token;
+mod upstream;
 mod who;
 mod written;
 

@@ -1,7 +1,7 @@
 //! The gateway from outside: the real executable, between a scripted service and raw sockets.
 //!
 //! Each module holds properties that anyone can test without knowing how the gateway works. Most of
-//! them hold whatever store the records are in: `tests/postgres` has the same modules.
+//! them hold whatever store the records are in: `tests/postgres` and its like have the same `cases`.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
@@ -9,35 +9,19 @@ use onceward_rig::gateway::{Launch, Origin};
 
 use self::common::{admin, ask, expect_one_original, expect_problem, expect_replay, pay};
 
-mod bodies;
+#[path = "cases.rs"]
+mod cases;
 mod common;
-mod crash;
-mod derived;
-mod edges;
 mod embedded;
-mod expiry;
 mod frames;
 mod http2;
-mod keys;
 mod load;
-mod mismatch;
-mod once;
 mod outage;
-mod probed;
 mod quotas;
 mod refusals;
-mod replay;
-mod secrecy;
-mod shutdown;
 mod smuggling;
 mod startup;
-mod statuses;
-mod streams;
-mod tenants;
-mod truncation;
-mod unique;
 mod unkeyed;
-mod unknown;
 
 /// A gateway before `origin`, with its records in memory.
 fn launch(origin: &Origin) -> Launch {

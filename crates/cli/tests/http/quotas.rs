@@ -294,6 +294,36 @@ async fn probing_for_mismatches_ends_in_refusals_that_tell_nothing() {
     );
 }
 
+/// The counter of weak keys of one kind.
+fn weak(kind: &str) -> String {
+    format!("onceward_weak_keys_total{{route=\"default\",kind=\"{kind}\"}}")
+}
+
+#[tokio::test]
+async fn keys_that_callers_do_not_choose_are_not_called_weak() {
+    let derived = "key = \"derived\"\nkey_from = { header = \"X-Delivery-Id\" }";
+    let fitting = "key_equals = \"/order\"";
+    for terms in [derived, fitting] {
+        let origin = Origin::start().await;
+        let config = format!("{KNOWN}[defaults]\n{terms}\n");
+        let gateway = launch(&origin).config(&config).start().await;
+        for order in 0..10 {
+            let number = order.to_string();
+            let asked = match terms == fitting {
+                true => pays("alice", &number),
+                false => Ask::post("/payments").field("X-Tenant", "alice"),
+            };
+            let asked = asked.field("X-Delivery-Id", &number);
+            let asked = asked.field("Content-Type", "application/json");
+            let answer = ask(&gateway, &asked.body(format!("{{\"order\":{order}}}"))).await;
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        }
+        assert_eq!(metric(&gateway, &weak("short")).await, None, "{terms}");
+        let log = gateway.log();
+        assert!(!log.contains("the keys of a caller are weak"), "{log}");
+    }
+}
+
 #[tokio::test]
 async fn weak_keys_are_told_once_and_counted() {
     let origin = Origin::start().await;
@@ -313,8 +343,6 @@ async fn weak_keys_are_told_once_and_counted() {
         )
         .await;
     }
-    let weak =
-        |kind: &str| format!("onceward_weak_keys_total{{route=\"default\",kind=\"{kind}\"}}");
     assert_eq!(metric(&gateway, &weak("short")).await, Some(10));
     assert_eq!(metric(&gateway, &weak("constant")).await, Some(2));
     let log = gateway.log();

@@ -8,48 +8,14 @@ use onceward_rig::gateway::{Launch, Origin};
 
 use self::common::{admin, ask, expect_one_original, expect_problem, expect_replay, pay};
 
-#[path = "../http/bodies.rs"]
-mod bodies;
+#[path = "../http/cases.rs"]
+mod cases;
 #[path = "../http/common.rs"]
 mod common;
-#[path = "../http/crash.rs"]
-mod crash;
-#[path = "../http/derived.rs"]
-mod derived;
-#[path = "../http/edges.rs"]
-mod edges;
 mod evidence;
-#[path = "../http/expiry.rs"]
-mod expiry;
-#[path = "../http/keys.rs"]
-mod keys;
-#[path = "../http/mismatch.rs"]
-mod mismatch;
 #[path = "../postgres/nodes.rs"]
 mod nodes;
-#[path = "../http/once.rs"]
-mod once;
 mod outage;
-#[path = "../http/probed.rs"]
-mod probed;
-#[path = "../http/replay.rs"]
-mod replay;
-#[path = "../http/secrecy.rs"]
-mod secrecy;
-#[path = "../http/shutdown.rs"]
-mod shutdown;
-#[path = "../http/statuses.rs"]
-mod statuses;
-#[path = "../http/streams.rs"]
-mod streams;
-#[path = "../http/tenants.rs"]
-mod tenants;
-#[path = "../http/truncation.rs"]
-mod truncation;
-#[path = "../http/unique.rs"]
-mod unique;
-#[path = "../http/unknown.rs"]
-mod unknown;
 
 /// A gateway before `origin`, with its records in a schema of its own and a cache in front.
 fn launch(origin: &Origin) -> Launch {

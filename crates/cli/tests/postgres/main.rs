@@ -4,50 +4,18 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 use onceward_rig::gateway::{Launch, Origin};
+use onceward_rig::postgres::Server;
 
 use self::common::{admin, ask, expect_one_original, expect_problem, expect_replay, pay};
 
-#[path = "../http/bodies.rs"]
-mod bodies;
+#[path = "../http/cases.rs"]
+mod cases;
 #[path = "../http/common.rs"]
 mod common;
-#[path = "../http/crash.rs"]
-mod crash;
-#[path = "../http/derived.rs"]
-mod derived;
-#[path = "../http/edges.rs"]
-mod edges;
-#[path = "../http/expiry.rs"]
-mod expiry;
-#[path = "../http/keys.rs"]
-mod keys;
-#[path = "../http/mismatch.rs"]
-mod mismatch;
 mod nodes;
-#[path = "../http/once.rs"]
-mod once;
 mod outage;
-#[path = "../http/probed.rs"]
-mod probed;
-#[path = "../http/replay.rs"]
-mod replay;
 mod rights;
-#[path = "../http/secrecy.rs"]
-mod secrecy;
-#[path = "../http/shutdown.rs"]
-mod shutdown;
-#[path = "../http/statuses.rs"]
-mod statuses;
-#[path = "../http/streams.rs"]
-mod streams;
-#[path = "../http/tenants.rs"]
-mod tenants;
-#[path = "../http/truncation.rs"]
-mod truncation;
-#[path = "../http/unique.rs"]
-mod unique;
-#[path = "../http/unknown.rs"]
-mod unknown;
+mod strict;
 
 /// A gateway before `origin`, with its records in a schema of its own.
 fn launch(origin: &Origin) -> Launch {
@@ -59,4 +27,9 @@ fn launch(origin: &Origin) -> Launch {
 fn durable(origin: &Origin) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_onceward")).upstream(origin.addr());
     launch.in_postgres().config("[defaults]\nlease = \"1s\"\n")
+}
+
+/// A database server that can be killed.
+async fn server() -> Server {
+    Server::start().await
 }

@@ -1,4 +1,4 @@
-//! A database that goes away in mid-traffic: nothing is executed without a claim, and everything
+//! A server that goes away in mid-traffic: nothing is executed without a claim, and everything
 //! goes on when it is back, without a restart of the gateway.
 
 use std::time::Duration;
@@ -6,11 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use onceward::clock::{Clock as _, SystemClock};
 use onceward_rig::gateway::{Answer, Ask, Gate, Gateway, Launch, Origin, until};
-use onceward_rig::postgres::Server;
 
-use crate::{admin, ask, expect_problem, expect_replay, pay};
+use crate::{Server, admin, ask, expect_problem, expect_replay, pay, server};
 
-/// Within what everything has to go on once the database is back.
+/// Within what everything has to go on once the server is back.
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
 
 /// A gateway before `origin`, with its records on `server`.
@@ -20,7 +19,7 @@ async fn gateway(origin: &Origin, server: &Server) -> Gateway {
 }
 
 /// Checks that keyed requests are refused and executed by nobody, and that the others pass.
-async fn expect_refusals(gateway: &Gateway, origin: &Origin, name: &str) {
+pub(crate) async fn expect_refusals(gateway: &Gateway, origin: &Origin, name: &str) {
     let executed = origin.count();
     let asks: Vec<_> = (0..5).map(|key| pay(&format!("{name}-{key}"))).collect();
     for answer in join_all(asks.iter().map(|pay| ask(gateway, pay))).await {
@@ -35,7 +34,7 @@ async fn expect_refusals(gateway: &Gateway, origin: &Origin, name: &str) {
 }
 
 /// Waits until keyed requests are executed again, and checks that it did not take long.
-async fn expect_recovery(gateway: &Gateway, key: &str) {
+pub(crate) async fn expect_recovery(gateway: &Gateway, key: &str) {
     let back = SystemClock.stopwatch();
     until("keyed requests are executed again", || async {
         (ask(gateway, &pay(key)).await.status == 201).then_some(())
@@ -46,24 +45,16 @@ async fn expect_recovery(gateway: &Gateway, key: &str) {
     assert_eq!(admin(gateway, "/readyz").await.status, 200);
 }
 
-/// Sets whether the server's commits wait for its disk, and starts it again, so that whoever is
-/// connected looks anew.
-async fn wait_for_disk(server: &mut Server, waits: bool) {
-    let waits = if waits { "on" } else { "off" };
-    let set = format!("ALTER SYSTEM SET synchronous_commit = {waits}");
-    server.sql(&set).await;
-    server.restart().await;
-}
-
-fn expect_one_effect_each(origin: &Origin) {
+/// Checks that nothing was done twice.
+pub(crate) fn expect_one_effect_each(origin: &Origin) {
     let effects = origin.effects();
     assert!(effects.values().all(|count| *count == 1), "{effects:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_killed_stops_keyed_requests_until_it_is_back() {
+async fn a_server_that_is_killed_stops_keyed_requests_until_it_is_back() {
     let origin = Origin::start().await;
-    let mut server = Server::start().await;
+    let mut server = server().await;
     let gateway = gateway(&origin, &server).await;
     for round in 0..2 {
         let asked = pay(&format!("before-{round}"));
@@ -81,9 +72,9 @@ async fn a_database_that_is_killed_stops_keyed_requests_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_falls_silent_is_as_good_as_gone() {
+async fn a_server_that_falls_silent_is_as_good_as_gone() {
     let origin = Origin::start().await;
-    let server = Server::start().await;
+    let server = server().await;
     let gateway = gateway(&origin, &server).await;
     let before = ask(&gateway, &pay("before")).await;
     server.pause();
@@ -95,11 +86,11 @@ async fn a_database_that_falls_silent_is_as_good_as_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_was_under_way_is_recorded_when_the_database_is_back() {
+async fn work_that_was_under_way_is_recorded_when_the_server_is_back() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |_| Answer::receipt(7).after(&held).into()).await;
-    let mut server = Server::start().await;
+    let mut server = server().await;
     let gateway = gateway(&origin, &server).await;
     let asked = pay("k");
     let away = async {
@@ -117,37 +108,4 @@ async fn work_that_was_under_way_is_recorded_when_the_database_is_back() {
     .await;
     assert_eq!((retry.status, retry.text()), (201, "receipt 7".into()));
     assert_eq!(origin.count(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_strict_gateway_claims_nothing_while_its_database_is_set_to_forget() {
-    let origin = Origin::start().await;
-    let mut server = Server::start().await;
-    let launch = Launch::new(env!("CARGO_BIN_EXE_onceward")).upstream(origin.addr());
-    let launch = launch
-        .argument("--store", &server.url())
-        .config("strict = true\n");
-    let gateway = launch.start().await;
-    assert!(gateway.log().contains("synchronous_commit = on"));
-    let before = ask(&gateway, &pay("before")).await;
-    assert_eq!(before.status, 201);
-
-    wait_for_disk(&mut server, false).await;
-    until("the gateway sees that", || async {
-        let ready = admin(&gateway, "/readyz").await;
-        ready.text().contains("strict = true").then_some(())
-    })
-    .await;
-    expect_refusals(&gateway, &origin, "during").await;
-    expect_replay(&ask(&gateway, &pay("before")).await, &before);
-    until("the gateway tells so", || async {
-        let numbers = admin(&gateway, "/metrics").await.text();
-        let told = numbers.contains("onceward_store_durability{store=\"postgres\"} 1");
-        (told && gateway.log().contains("no new claims are taken")).then_some(())
-    })
-    .await;
-
-    wait_for_disk(&mut server, true).await;
-    expect_recovery(&gateway, "during-0").await;
-    expect_one_effect_each(&origin);
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use http::{HeaderName, Method};
+use http::Method;
 use onceward::{Effect, Scope};
 use onceward_http::{KeyNeed, KeySource};
 use onceward_stores::StoreUrl;
@@ -12,15 +12,14 @@ use toml::de::DeTable;
 use super::fields::Part;
 use super::problem::{At, Errors, Source, Span};
 use super::reader::Section;
-use super::written::{Written, header_name};
+use super::written::Written;
 use super::{
-    Admin, AdminListen, Config, HostRule, KeyHeader, Limits, Log, LogFormat, Overrides, Problems,
-    Tls, TokenSource, Upstream, is_loopback, keys, parse as values, quotas, store, who,
+    Admin, AdminListen, Config, KeyHeader, Limits, Log, LogFormat, Overrides, Problems, Tls,
+    TokenSource, is_loopback, keys, parse as values, quotas, store, upstream, who,
 };
 use crate::identity;
 use crate::route::{Pattern, Route};
 use crate::units::{self, Invalid};
-use crate::upstream::Target;
 
 const LISTEN: SocketAddr = local(8080);
 const ADMIN: SocketAddr = local(9090);
@@ -74,7 +73,7 @@ fn read<'s>(
     warn_shared(source, &listen.value, &identity);
     let admin = admin(source, &top, &overrides, listen.value);
     let store = store::read(source, &top, overrides.store, overrides.cache);
-    let upstream = upstream(source, &top, overrides.upstream, listen.value);
+    let upstream = upstream::read(source, &top, overrides.upstream, listen.value);
 
     let defaults = top.table_or_empty("defaults", Part::Defaults);
     let defaults = Written::read(source, &defaults);
@@ -134,7 +133,8 @@ pub(super) fn default_store() -> StoreUrl {
     }
 }
 
-fn span_or(table: &Section<'_>, name: &str, default_s: u64) -> Duration {
+/// A span that a table names, or the usual one.
+pub(super) fn span_or(table: &Section<'_>, name: &str, default_s: u64) -> Duration {
     let written = table.parsed(name, units::duration);
     written.map_or(Duration::from_secs(default_s), |at| at.value)
 }
@@ -215,104 +215,6 @@ fn admin(
         listen: Some(address),
         token,
         census,
-    }
-}
-
-fn upstream(
-    source: &Source<'_>,
-    top: &Section<'_>,
-    given: Option<String>,
-    listen: SocketAddr,
-) -> Option<Upstream> {
-    let (written, table) = match top.is_table("upstream") {
-        true => {
-            let table = top.table_or_empty("upstream", Part::Upstream);
-            (table.parsed("url", values::upstream_url), table)
-        }
-        false => {
-            let url = top.parsed("upstream", values::upstream_url);
-            (url, Section::absent(source, Part::Upstream))
-        }
-    };
-    let missing = match top.is_table("upstream") {
-        true => !table.has("url"),
-        false => !top.has("upstream"),
-    };
-    let url = match given {
-        Some(url) => match values::upstream_url(&url) {
-            Ok(url) => Some(At::nowhere(url)),
-            Err(invalid) => {
-                let message = format!("upstream {url:?} {invalid}");
-                source.refuse(&None, message, invalid.hint());
-                None
-            }
-        },
-        None => {
-            if missing {
-                let span = top.name_of("upstream").or(Some(0..0));
-                let span = span.filter(|_| !source.text().is_empty());
-                let hint = "write upstream = \"http://127.0.0.1:3000\", or give --upstream";
-                source.refuse(&span, "there is no upstream", hint);
-            }
-            written
-        }
-    };
-    if let Some(url) = &url {
-        warn_loop(source, url, listen);
-    }
-    let words = [
-        ("preserve", HostRule::Preserve),
-        ("upstream", HostRule::Upstream),
-    ];
-    let key_header = table.parsed("key_header", |text| match text {
-        "drop" => Ok(KeyHeader::Drop),
-        text => header_name(text).map(KeyHeader::Name),
-    });
-    let usual = KeyHeader::Name(HeaderName::from_static("idempotency-key"));
-    Some(Upstream {
-        connect_timeout: span_or(&table, "connect_timeout", 5),
-        ca_file: table.path("ca_file").map(|at| at.value),
-        host: table
-            .word("host", &words, &[])
-            .map_or_else(HostRule::default, |at| at.value),
-        key_header: key_header.map_or(usual, |at| at.value),
-        url: url?.value,
-    })
-}
-
-/// Warns about a service that is the gateway itself.
-fn warn_loop(source: &Source<'_>, url: &At<String>, listen: SocketAddr) {
-    if Target::parse(&url.value).is_ok_and(|target| leads_to(&target, listen)) {
-        source.warn(
-            &url.span,
-            format!(
-                "upstream {:?} is where the gateway itself listens",
-                url.value
-            ),
-            "name the service behind: requests would go round in circles",
-        );
-    }
-}
-
-/// Whether what is sent to `target` arrives at `listen`, as far as that can be told from here.
-fn leads_to(target: &Target, listen: SocketAddr) -> bool {
-    if target.port() != listen.port() {
-        return false;
-    }
-    let here = listen.ip().to_canonical();
-    match target.host().parse::<IpAddr>() {
-        Ok(there) => {
-            let there = there.to_canonical();
-            // An unspecified address means every one of this machine, on either side.
-            let all = |ip: IpAddr, other: IpAddr| {
-                ip.is_unspecified() && (other.is_loopback() || other.is_unspecified())
-            };
-            there == here || all(here, there) || all(there, here)
-        }
-        Err(_) => {
-            let local = target.host().eq_ignore_ascii_case("localhost");
-            local && (here.is_loopback() || here.is_unspecified())
-        }
     }
 }
 
