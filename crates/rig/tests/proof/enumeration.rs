@@ -2,13 +2,16 @@
 //! store as many pairs of faults as there is time for: all of them in the long form.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use onceward::testing::ManualClock;
 use onceward::{Engine, MemoryStore, Store};
 use onceward_rig::enumerate::{self, Enumeration, Mode, Plans, SCENARIOS, Stores};
 use onceward_rig::tally::Tally;
 use onceward_stores::embedded::EmbeddedStore;
+use tokio::runtime::Runtime;
 
+use crate::aged::{AgedStore, BackDoor};
 use crate::budget::Budget;
 
 /// What orders the pairs, and draws the triples.
@@ -16,6 +19,31 @@ const SEED: u64 = 7;
 
 /// How many of a hundred runs of each scenario have to end as without a fault.
 const ANSWERED: u64 = 50;
+
+/// One store on a server for all trials: opening one takes longer than a trial.
+struct Served {
+    clock: Arc<ManualClock>,
+    store: Arc<AgedStore>,
+}
+
+impl Stores for Served {
+    fn store(&self, _: &Arc<ManualClock>) -> Arc<dyn Store> {
+        self.store.clear();
+        self.store.clone()
+    }
+
+    fn clock(&self) -> Arc<ManualClock> {
+        self.clock.clone()
+    }
+
+    fn is_threaded(&self) -> bool {
+        true
+    }
+
+    fn reckoning(&self) -> Option<Duration> {
+        Some(self.store.slowest())
+    }
+}
 
 /// A fresh store for each trial.
 struct Memory;
@@ -130,7 +158,7 @@ fn judge_several(proof: &str, all: &Enumeration, how: &str) {
     assert_eq!(all.missed, 0, "every planned fault strikes");
 }
 
-pub(crate) fn judge(proof: &str, all: &Enumeration) {
+fn judge(proof: &str, all: &Enumeration) {
     assert!(SCENARIOS.len() >= 28 && Mode::ALL.len() == 7);
     let note = format!(
         "{} scenarios, 7 modes, every await; {} of {} trials end as without a fault, {} faults missed",
@@ -148,4 +176,23 @@ pub(crate) fn judge(proof: &str, all: &Enumeration) {
         );
     }
     assert!(all.trials >= 1_300, "only {} trials", all.trials);
+}
+
+/// Judges every single fault at every step on a store that is on a server.
+pub(crate) fn judge_served<D: BackDoor>(
+    proof: &str,
+    store: Arc<dyn Store>,
+    door: impl Future<Output = D>,
+) {
+    let clock = Arc::new(ManualClock::new());
+    let store = Arc::new(AgedStore::new(store, clock.clone(), door));
+    // The first engine on a store writes its secret, and every trial is to make the same calls.
+    let engine = Engine::builder(store.clone()).clock(clock.clone()).build();
+    let runtime = Runtime::new().expect("a runtime starts");
+    let secret = runtime.block_on(engine.secret());
+    secret.expect("a new store answers");
+    let all = enumerate::enumerate(&Served { clock, store }, SCENARIOS);
+    judge(proof, &all);
+    // Its threads may answer sooner than in the run that counted.
+    assert!(all.missed * 20 < all.trials, "{} faults missed", all.missed);
 }
