@@ -144,8 +144,8 @@ fn played(seed: u64) -> Ran {
 fn replay(seed: u64) -> String {
     format!(
         "ONCEWARD_SEED={seed} RUSTFLAGS='--cfg onceward_simulated --cfg tokio_unstable' \
-         CARGO_TARGET_DIR=target/simulated cargo test --profile proof -p onceward-gateway \
-         --test simulation -- --nocapture every_seed"
+         CARGO_TARGET_DIR=target/simulated cargo test -p onceward-gateway --test simulation \
+         -- --nocapture every_seed"
     )
 }
 

@@ -251,7 +251,7 @@ impl Recording {
         let log = folder.join("log");
         panic!(
             "{} after {cut} changes, {kind}: {what}\nthe image is in {}; again with\n  \
-             {REPLAY}={}:{word}:{cut}:{seed} cargo test --profile proof -p onceward-rig \
+             {REPLAY}={}:{word}:{cut}:{seed} cargo test -p onceward-rig --all-features \
              --test proof crash::replay -- --ignored",
             self.name,
             folder.display(),

@@ -227,7 +227,7 @@ fn complain(wrong: &[(u64, String)]) {
     for (seed, what) in wrong {
         println!("seed {seed}: {what}");
         println!(
-            "replay: {SEED_VAR}={seed} cargo test --profile proof -p onceward-rig --test proof \
+            "replay: {SEED_VAR}={seed} cargo test -p onceward-rig --all-features --test proof \
              no_seed_of_the_simulation -- --nocapture"
         );
     }

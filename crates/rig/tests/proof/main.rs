@@ -1,4 +1,4 @@
-//! The proofs: what takes many trials, in an optimised build.
+//! The proofs: what takes many trials, in a build that is optimised where it matters.
 //!
 //! Each reports how often it tried; `scripts/test` ends with the table. `ONCEWARD_PROOF=long`
 //! gives each of them many times its minutes.
@@ -6,6 +6,7 @@
 mod aged;
 mod budget;
 mod crash;
+mod engine;
 mod enumeration;
 mod exhaustion;
 mod hybrid;
@@ -14,6 +15,5 @@ mod model;
 mod orders;
 mod postgres;
 mod redis;
-mod simulation;
 mod site;
 mod victim;
