@@ -101,7 +101,7 @@ fn no_single_fault_breaks_the_promise_on_the_embedded_store() {
     let store: Arc<dyn Store> = Arc::new(store);
     // The first engine on a store writes its secret, and every trial is to make the same calls.
     let engine = Engine::builder(store.clone()).clock(clock.clone()).build();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let runtime = Runtime::new().expect("a runtime starts");
     runtime
         .block_on(engine.secret())
         .expect("a new store answers");
