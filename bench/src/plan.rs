@@ -35,6 +35,16 @@ impl Plan {
         }
     }
 
+    /// Returns a plan with so many times as many rounds that are shorter by as much: whatever else
+    /// the machine does for a moment then burdens few of them, and not the median.
+    pub(crate) fn finer(self, times: u32) -> Self {
+        Self {
+            rounds: self.rounds * times as usize,
+            span: self.span / times,
+            ..self
+        }
+    }
+
     /// Returns a plan whose rounds last so many times as long.
     pub(crate) fn scaled(self, times: f64) -> Self {
         Self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use onceward::{BoxError, Fingerprint, Key, Outcome, Policy, Scope, Slot};
 use onceward_stores::StoreUrl;
@@ -18,6 +19,9 @@ use crate::report::{Report, rounded};
 
 /// How many callers there are, each with a connection, and what is asked of so many.
 const CALLERS: [(usize, Option<&str>); 2] = [(1, Some("p50 <= 1.30x")), (16, None)];
+
+/// Into how many a round is cut, so that both sides meet the same machine.
+const TURNS: u32 = 4;
 
 /// The business: a ledger, and the balances that its entries come to.
 const TABLES: &str = "
@@ -81,11 +85,13 @@ pub(crate) async fn run(
         } else {
             plan
         };
+        bare += business.warm(callers, plan).await;
+        let plan = plan.finer(TURNS);
         let mut pairs = Vec::new();
         for _ in 0..plan.rounds {
-            let theirs = business.bare(callers, plan).await;
+            let theirs = business.bare(callers, plan.span).await;
             bare += theirs.latency.len();
-            let ours = business.keyed(callers, plan).await;
+            let ours = business.keyed(callers, plan.span).await;
             pairs.push(Pair {
                 ours: ours.into(),
                 theirs: theirs.into(),
@@ -130,24 +136,32 @@ impl Business {
         })
     }
 
+    /// Does both before anything is measured: statements are planned, tables have pages. Returns
+    /// the number of bare transactions.
+    async fn warm(&self, callers: usize, plan: Plan) -> u64 {
+        let bare = self.bare(callers, plan.warm).await;
+        self.keyed(callers, plan.warm).await;
+        bare.latency.len()
+    }
+
     /// Keeps `callers` busy with the bare transaction.
-    async fn bare(&self, callers: usize, plan: Plan) -> Load {
+    async fn bare(&self, callers: usize, span: Duration) -> Load {
         let business = self.clone();
         let charge = move |caller, _| {
             let business = business.clone();
             async move { business.charge(caller).await }
         };
-        Load::run(callers, plan.span, charge).await
+        Load::run(callers, span, charge).await
     }
 
     /// Keeps `callers` busy with the same under new keys.
-    async fn keyed(&self, callers: usize, plan: Plan) -> Load {
+    async fn keyed(&self, callers: usize, span: Duration) -> Load {
         let business = self.clone();
         let charge = move |caller, _| {
             let business = business.clone();
             async move { business.charge_once(caller).await }
         };
-        Load::run(callers, plan.span, charge).await
+        Load::run(callers, span, charge).await
     }
 
     /// The bare transaction.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use onceward::{BoxError, OnBusy, Outcome, Policy, RunError};
+use onceward::{BoxError, OnBusy, Outcome, Policy, RunError, Timestamp};
 use onceward_rig::postgres::proxy::{Fault, Proxy};
 use onceward_stores::postgres::{
     Begun, Connections, Next, Settings, TransactionError, Transactional,
@@ -82,6 +82,38 @@ async fn completing_in_another_transaction_stores_nothing() {
     assert!(matches!(error, Err(TransactionError::Apart)), "{error:?}");
     connection.batch_execute("COMMIT").await.unwrap();
     assert_eq!((world.charges().await, world.records().await), (0, 0));
+}
+
+#[tokio::test]
+async fn an_outcome_is_kept_from_its_completion_on_and_not_from_the_beginning() {
+    let world = &World::new().await;
+    let records = world.store.settings().table("records");
+    let slot = world.slot("k1");
+    let took = Duration::from_millis(400);
+    let work = |tx: InTx| async move {
+        let sleep = format!("SELECT pg_sleep({})", took.as_secs_f64());
+        tx.batch_execute(&sleep).await?;
+        Ok::<_, BoxError>(Outcome::success("done"))
+    };
+    let before = world
+        .count("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+        .await;
+    let run = world.keys.run(&world.pool, &slot, payload(1), work);
+    let answer = run.await.unwrap();
+
+    let of_record = format!("FROM {records} WHERE operation = 'charge'");
+    let written = world.count(&format!("SELECT written {of_record}")).await;
+    // The server's time as it is told here may be behind by as long as an answer takes.
+    let least = before + i64::try_from(took.as_micros()).unwrap() / 2;
+    assert!(least <= written, "{written} is before {least}");
+    let retention = world.keys.policy().retention;
+    let written = Timestamp::from_micros(written.unsigned_abs());
+    assert_eq!(answer.expires, written + retention);
+    let due = world.count(&format!("SELECT due {of_record}")).await;
+    assert_eq!(
+        Timestamp::from_micros(due.unsigned_abs()),
+        written + retention
+    );
 }
 
 #[tokio::test]

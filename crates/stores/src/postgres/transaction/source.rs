@@ -57,7 +57,7 @@ pub trait Open: Calls {
 }
 
 /// What a transaction that was to be committed came to.
-pub(super) type Finished = Result<Vec<Option<Cells>>, Unfinished>;
+pub(super) type Finished = Result<(), Unfinished>;
 
 /// A pool of tokio-postgres.
 ///
@@ -206,7 +206,7 @@ impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
                 Err(_) => Err(Unfinished::InDoubt(LATE.into())),
                 Ok((Err(fault), _)) => Err(Unfinished::before_commit(fault)),
                 Ok((Ok(_), Err(error))) => Err(error.into()),
-                Ok((Ok(rows), Ok(()))) => Ok(rows),
+                Ok((Ok(_), Ok(()))) => Ok(()),
             }
         })
     }

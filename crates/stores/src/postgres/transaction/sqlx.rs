@@ -60,12 +60,12 @@ impl Open for Transaction<'static, Postgres> {
     {
         Box::pin(async move {
             let calls = [call];
-            let rows = match timeout(within, send(&mut self, &calls)).await {
-                Ok(rows) => rows.map_err(Unfinished::No)?,
+            match timeout(within, send(&mut self, &calls)).await {
+                Ok(sent) => sent.map_err(Unfinished::No)?,
                 Err(_) => return Err(Unfinished::No(Fault::Gone(LATE.into()))),
             };
             match timeout(within, self.commit()).await {
-                Ok(Ok(())) => Ok(rows),
+                Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => Err(Unfinished::InDoubt(LATE.into())),
             }

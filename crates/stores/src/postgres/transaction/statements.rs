@@ -1,6 +1,8 @@
 //! Statements: what is asked of the database within somebody else's transaction.
 //!
-//! Their time is reckoned as everywhere: from the server's clock, a shift and a floor.
+//! Time is read by those that ask for a slot. A write is stamped by whoever sends it, with the
+//! store's time at that moment: every function in a statement is set up anew by each call, and
+//! reckoning the stamp in SQL took as long as inserting the row.
 
 use std::sync::Arc;
 
@@ -8,7 +10,6 @@ use super::super::Settings;
 use super::super::sql::RAW_MICROS;
 use super::session::{Call, Value};
 use super::{Error, Session};
-use crate::reckon::AHEAD_MAX;
 
 /// A text with its place among the statements of a connection.
 #[derive(Clone, Debug)]
@@ -19,10 +20,10 @@ pub(super) struct Statement {
 
 /// The statements of one schema and prefix.
 ///
-/// All of them answer with the same five columns, so that a driver has one thing to learn: a yes
-/// or no, the time in microseconds, the stamp of a record and its bytes, and when the transaction
-/// began, by which it is told from any other of the connection. What writes a record or an event
-/// does not tell the last, for every function in a statement costs each of its calls.
+/// All that answer do so with the same five columns, so that a driver has one thing to learn: a
+/// yes or no, a number (the time in microseconds, where it is asked for), the stamp of a record
+/// and its bytes, and when the transaction began, by which it is told from any other of the
+/// connection. What writes a record or an event does not tell the last.
 #[derive(Debug)]
 pub(in super::super) struct Sql {
     /// Asks for the slot without waiting for it. Held until the transaction ends, however it
@@ -38,8 +39,8 @@ pub(in super::super) struct Sql {
     /// Keeps the record that was read from being changed until the transaction ends. Skips it
     /// where somebody is about to change it: to wait would be to hold a connection.
     pub(super) hold: Statement,
-    /// Puts a record into an empty slot, or breaks the transaction. It breaks as well if that is
-    /// not the one in which the slot was asked for: its lock is gone then.
+    /// Puts a record into an empty slot and answers nothing, or breaks the transaction. It breaks
+    /// as well if that is not the one in which the slot was asked for: its lock is gone then.
     pub(super) put: Statement,
     /// Replaces a record that is held, or breaks the transaction, in the same two cases.
     pub(super) swap: Statement,
@@ -54,13 +55,11 @@ const BEGAN: &str = "(date_part('epoch', transaction_timestamp()) * 1000000)::bi
 /// What the error says that breaks a transaction other than the one that was begun.
 pub(super) const APART: &str = "begin, work and complete have to be in one transaction";
 
-/// `value` if the transaction began at the time in the `proof`th value. An error otherwise, for
-/// which `APART` is read as a number; with a time behind it, lest the planner reads it beforehand.
-fn in_one(proof: usize, value: &str) -> String {
-    format!(
-        "CASE WHEN {BEGAN} = ${proof}::int8 THEN {value} \
-         ELSE ('{APART}: ' || transaction_timestamp()::text)::int8 END"
-    )
+/// The text `value` read as a `kind`, if the transaction began at the time in the `proof`th value.
+/// An error otherwise, because `APART` is read instead: at the very end, lest the planner reads it
+/// beforehand.
+fn in_one(proof: usize, value: &str, kind: &str) -> String {
+    format!("(CASE WHEN {BEGAN} = ${proof}::int8 THEN {value} ELSE '{APART}' END)::{kind}")
 }
 
 // === impl Sql ===
@@ -73,16 +72,6 @@ impl Sql {
         let records = settings.table("records");
         let outbox = settings.table("outbox");
         let turns = settings.lock("stage");
-        // The time as a write stamps it, from two of its values: that of the statement, which is
-        // the same wherever it stands there, and comes after the slot was had in an earlier one.
-        let now = |shift: usize, floor: usize| {
-            format!(
-                "least(greatest((date_part('epoch', statement_timestamp()) * 1000000)::bigint \
-                 + ${shift}::int8, ${floor}::int8), ${floor}::int8 + {AHEAD_MAX})"
-            )
-        };
-        let due = |now: &str| format!("{now} + least($4::int8, {} - {now})", i64::MAX);
-        let (inserted, updated) = (now(8, 9), now(7, 8));
         let texts = [
             format!(
                 "SELECT pg_try_advisory_xact_lock($1::int8), 0::int8, NULL::int8, NULL::bytea, \
@@ -103,25 +92,19 @@ impl Sql {
             format!(
                 "INSERT INTO {records} \
                  (slot, fence, state, due, written, tenant, operation, record) \
-                 VALUES ($1::bytea, $2::text::uuid, ({state})::smallint, {due}, {inserted}, \
-                 $6::text, $7::text, $5::bytea) \
-                 RETURNING true, written, NULL::int8, NULL::bytea, 0::int8",
-                state = in_one(10, "$3::int8"),
-                due = due(&inserted),
+                 VALUES ($1::bytea, {fence}, $3::int8::smallint, $4::int8, $5::int8, \
+                 $7::text, $8::text, $6::bytea)",
+                fence = in_one(9, "$2::text", "uuid"),
             ),
             // A row that is not there any more divides by zero, which breaks the transaction: the
             // commit is on its way already. One by zero, for nothing by zero is nothing.
             format!(
                 "WITH done AS (UPDATE {records} SET fence = $2::text::uuid, \
-                 state = $3::int8::smallint, due = {due}, written = {updated}, \
-                 record = $5::bytea WHERE slot = $1::bytea AND fence = $6::text::uuid \
-                 RETURNING written) \
-                 SELECT true, {written}, NULL::int8, NULL::bytea, 0::int8",
-                written = in_one(
-                    9,
-                    "coalesce((SELECT written FROM done), 1 / (SELECT count(*) FROM done))"
-                ),
-                due = due(&updated),
+                 state = $3::int8::smallint, due = $4::int8, written = $5::int8, \
+                 record = $6::bytea WHERE slot = $1::bytea AND fence = $7::text::uuid \
+                 RETURNING slot) \
+                 SELECT true, {count}, NULL::int8, NULL::bytea, 0::int8",
+                count = in_one(8, "(1 / (SELECT count(*) FROM done))::text", "int8"),
             ),
             // Whoever stages for the same key waits here until this transaction ends, so that
             // the numbers of a key grow in the order in which its transactions commit.

@@ -11,9 +11,9 @@ use onceward::{
 
 use super::super::outbox::{self, Staged};
 use super::phase::Paused;
-use super::session::{Call, Cells, Value};
+use super::session::{Call, Value};
 use super::{Error, Session, Shared};
-use crate::reckon::{micros, timestamp};
+use crate::reckon::{as_i64, micros, timestamp};
 
 /// The right to do one piece of work within one transaction.
 ///
@@ -58,7 +58,8 @@ pub(super) struct Write {
     scope: Scope,
     fence: String,
     state: i64,
-    due_after: i64,
+    due: i64,
+    written: i64,
     bytes: Vec<u8>,
     /// Whether the body of an outcome is kept.
     body: bool,
@@ -165,8 +166,8 @@ impl Work {
             statement,
             values: &values,
         }];
-        let rows = session.calls(&calls).await?;
-        self.completed(&write, rows)
+        session.calls(&calls).await?;
+        Ok(self.completed(&write))
     }
 
     /// Records in the same transaction that a stage is reached, and goes on in the next one.
@@ -186,8 +187,8 @@ impl Work {
             statement,
             values: &values,
         }];
-        let written = self.written(session.calls(&calls).await?)?;
-        Ok(self.paused(record.stamped(written)))
+        session.calls(&calls).await?;
+        Ok(self.paused(record.stamped(write.written())))
     }
 
     /// The record of a stage that is reached.
@@ -217,40 +218,32 @@ impl Work {
         self.write_of(&record)
     }
 
-    /// What was written, once the database has said so.
-    pub(super) fn completed(
-        self,
-        write: &Write,
-        rows: Vec<Option<Cells>>,
-    ) -> Result<Completed, Error> {
-        let written = self.written(rows)?;
+    /// What was written, once the database has not refused it.
+    pub(super) fn completed(self, write: &Write) -> Completed {
         let kept = Kept {
             body: write.body,
-            expires: written + self.retention,
+            expires: write.written() + self.retention,
         };
-        Ok(Completed {
+        Completed {
             slot: self.id(),
             keys: self.keys,
             kept,
             staged: self.staged,
-        })
-    }
-
-    /// The stamp of a write. What is held cannot move, so a write without one found nothing held.
-    pub(super) fn written(&self, rows: Vec<Option<Cells>>) -> Result<Timestamp, Error> {
-        match rows.into_iter().next().flatten() {
-            Some(row) => Ok(timestamp(row.number)),
-            None => Err(Error::Lost),
         }
     }
 
+    /// What is written, if it is sent now. Stamped with the store's time, which is the server's as
+    /// it can be told from here, and not before the time at which the slot was asked for.
     pub(super) fn write_of(&self, record: &Record) -> Write {
+        let since = as_i64(self.record.written);
+        let written = self.keys.store.terms().floor.max(since);
         Write {
             slot: self.id(),
             scope: record.scope.clone(),
             fence: record.fence.to_string(),
             state: i64::from(record.state.name() as u8),
-            due_after: micros(record.due_after()),
+            due: written.saturating_add(micros(record.due_after())),
+            written,
             bytes: codec::encode(record),
             body: record.outcome().is_some_and(|it| it.body().is_some()),
             seen: self.held.over.map(|fence| fence.to_string()),
@@ -276,6 +269,15 @@ impl Work {
 
     fn next_fence(&self) -> Fence {
         Fence::mint(Some(self.record.fence), self.record.written)
+    }
+}
+
+// === impl Write ===
+
+impl Write {
+    /// The stamp.
+    pub(super) fn written(&self) -> Timestamp {
+        timestamp(self.written)
     }
 }
 
@@ -307,7 +309,8 @@ impl Shared {
             Value::Bytes(write.slot.as_bytes()),
             Value::Text(&write.fence),
             Value::Int(write.state),
-            Value::Int(write.due_after),
+            Value::Int(write.due),
+            Value::Int(write.written),
             Value::Bytes(&write.bytes),
         ];
         let statement = match &write.seen {
@@ -321,8 +324,7 @@ impl Shared {
                 &self.sql.put
             }
         };
-        let terms = self.store.terms();
-        values.extend([terms.shift, terms.floor, write.began].map(Value::Int));
+        values.push(Value::Int(write.began));
         (statement, values)
     }
 

@@ -144,15 +144,10 @@ impl Shared {
         let write = work.completing(outcome.clone());
         let (statement, values) = self.write(&write);
         let finished = open.finish(call(statement, &values), self.within()).await;
-        let rows = match finished {
-            Ok(rows) => rows,
-            Err(unfinished) => return self.tried(work, unfinished).await,
-        };
-        // It is committed, so an answer that is not understood is no reason to do it again.
-        let completed = match work.completed(&write, rows) {
-            Ok(completed) => completed,
-            Err(error) => return Ok(Tried::InDoubt(error.into())),
-        };
+        if let Err(unfinished) = finished {
+            return self.tried(work, unfinished).await;
+        }
+        let completed = work.completed(&write);
         let expires = completed.kept().expires;
         completed.announce();
         Ok(Tried::Answer(Answer {
@@ -184,10 +179,7 @@ impl Shared {
         own.0 = record.mark;
         let finished = open.finish(call(statement, &values), self.within()).await;
         match finished {
-            Ok(rows) => match work.written(rows) {
-                Ok(written) => Ok(Ok(work.paused(record.stamped(written)))),
-                Err(error) => Ok(Err(Tried::InDoubt(error.into()))),
-            },
+            Ok(()) => Ok(Ok(work.paused(record.stamped(write.written())))),
             Err(unfinished) => self.tried(work, unfinished).await.map(Err),
         }
     }
