@@ -92,8 +92,12 @@ impl Payers {
         figures::table(report, title, "callers", "PostgreSQL");
         for (callers, goal) in CALLERS {
             eprintln!("hybrid, replays, {callers} callers");
+            let plan = match goal {
+                Some(_) => plan.thorough(),
+                None => plan,
+            };
             let (mut pairs, mut others) = (Vec::new(), Vec::new());
-            for _ in 0..plan.thorough().rounds {
+            for _ in 0..plan.rounds {
                 let replays = async |payer: &Payer| -> Side {
                     payer.keep_replaying(callers, OUTCOMES, plan).await.into()
                 };

@@ -27,7 +27,7 @@ pub(crate) mod cluster;
 mod connect;
 mod durability;
 mod lane;
-mod layout;
+pub(crate) mod layout;
 pub(crate) mod link;
 mod listen;
 mod node;

@@ -31,10 +31,10 @@ const NOTES_AT_ONCE: usize = 64;
 const NOTE_AGE_MAX: Duration = Duration::from_secs(30);
 
 /// How many answers wait to be compared at the most.
-const CHECKS_MAX: usize = 1_024;
+pub(super) const CHECKS_MAX: usize = 1_024;
 /// How often the answer of one slot is compared.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
-/// How many slots are known to have been compared lately.
+/// How many slots are known to have been compared lately: more than are compared in that time.
 const CHECKED_MAX: usize = 16_384;
 /// The pause between two comparisons: the truth has better things to do.
 const CHECK_PAUSE: Duration = Duration::from_millis(20);
@@ -124,23 +124,24 @@ impl Door {
 
     /// Has a memo that was answered compared with the truth, unless that was done lately.
     pub(super) fn check(&self, slot: SlotId, memo: &Memo) {
+        // Answers come faster than they are compared, so there is mostly no room, and nothing
+        // more is to be done then. It is compared when it is asked for again.
+        let Ok(room) = self.checks.try_reserve() else {
+            return;
+        };
         let now = self.parts.clock.monotonic();
-        {
-            let mut checked = self.checked.lock();
-            let is_late = |at: &Duration| now.saturating_sub(*at) < CHECK_EVERY;
-            if checked.get(&slot).is_some_and(is_late) {
-                return;
-            }
-            if checked.len() >= CHECKED_MAX {
-                checked.retain(|_, at| is_late(at));
-            }
-            if checked.len() >= CHECKED_MAX {
-                return;
-            }
-            checked.insert(slot, now);
+        let mut checked = self.checked.lock();
+        let is_late = |at: &Duration| now.saturating_sub(*at) < CHECK_EVERY;
+        if checked.get(&slot).is_some_and(is_late) {
+            return;
         }
-        // Where there is no room it is compared in a minute, if it is still asked for.
-        let _ = self.checks.try_send((slot, memo.clone()));
+        if checked.len() >= CHECKED_MAX {
+            checked.retain(|_, at| is_late(at));
+        }
+        if checked.len() < CHECKED_MAX {
+            checked.insert(slot, now);
+            room.send((slot, memo.clone()));
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use crate::OpenError;
 use crate::redis::Settings;
 use crate::redis::ask::{Answer, Ask, Nature, Target};
 use crate::redis::cluster::slot_of;
+use crate::redis::layout::digits;
 use crate::redis::link::{Hub, Link};
 use crate::redis::script::Script;
 
@@ -123,7 +124,7 @@ impl RedisCache {
 
     async fn run(&self, slot: SlotId, command: Cmd, script: Option<&Arc<Script>>) -> Said {
         let hub = self.line.hub().ok_or(NoLink)?;
-        let target = Target::Slot(hash_slot(slot));
+        let target = Target::Slot(hash_slot(&hub, slot));
         // Each of them does no harm when it is done twice.
         let mut ask = Ask::new(target, command, Nature::Read);
         if let Some(script) = script {
@@ -133,8 +134,14 @@ impl RedisCache {
         said.map_err(|trouble| trouble.to_string().into())
     }
 
-    fn name(&self, slot: SlotId) -> String {
-        format!("{}{{{slot}}}:c", self.line.settings.prefix())
+    fn name(&self, slot: SlotId) -> Vec<u8> {
+        let prefix = self.line.settings.prefix();
+        let mut name = Vec::with_capacity(prefix.len() + 2 * SlotId::LEN + 4);
+        name.extend_from_slice(prefix.as_bytes());
+        name.push(b'{');
+        name.extend(digits(slot));
+        name.extend_from_slice(b"}:c");
+        name
     }
 
     /// The server's time past which a memo that is sent now is not written; `None` if its clock is
@@ -164,7 +171,7 @@ impl Cache for RedisCache {
         let hub = self.line.hub().ok_or(NoLink)?;
         let started = hub.stopwatch();
         loop {
-            let node = hub.owner(hash_slot(slot));
+            let node = hub.owner(hash_slot(&hub, slot));
             let not_after = self.not_after(node, &hub);
             let mut command = self.scripts.note.call(1, 4, bytes.len() + 200);
             command
@@ -313,9 +320,12 @@ return 1"
     }
 }
 
-/// The hash slot of a slot's name in a cluster.
-fn hash_slot(slot: SlotId) -> u16 {
-    slot_of(slot.to_string().as_bytes())
+/// The hash slot of a slot's name. Where there is no cluster it does not matter.
+fn hash_slot(hub: &Hub, slot: SlotId) -> u16 {
+    match hub.is_cluster() {
+        true => slot_of(&digits(slot).collect::<Vec<_>>()),
+        false => 0,
+    }
 }
 
 fn micros(span: Duration) -> i64 {

@@ -1,5 +1,6 @@
 //! What a cache may say, and what it must not, with both sides in a test's hands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use onceward::record::Deed;
@@ -9,6 +10,7 @@ use onceward::testing::{Call, ExpectVerdict as _};
 use onceward::{By, Fence, NotSettled, Reason, Record, Resolution, Seal, SlotId, State, Timestamp};
 
 use self::world::{World, claim_over};
+use super::chores::CHECKS_MAX;
 use super::{Cache as _, Memo};
 
 mod world;
@@ -189,6 +191,30 @@ async fn an_answer_that_the_truth_lost_is_evidence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_there_was_no_room_to_compare_is_compared_when_it_is_given_again() {
+    let world = World::asleep();
+    let answer = Arc::new(records::completed(LONG).stamped(world.now()));
+    let memo = Memo::of(&answer, world.now()).unwrap();
+    let mut claim = records::claimed(LONG);
+    claim.seal = answer.seal;
+    let slots: Vec<_> = (0..=CHECKS_MAX as u64)
+        .map(|number| records::slot(&number.to_string()))
+        .collect();
+    for slot in &slots {
+        world.memory.note(*slot, &memo, LONG).await.unwrap();
+        world.insert(*slot, &claim).await;
+    }
+    let world = world.running_late();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let regressions = world.store.regressions();
+    assert_eq!(regressions.count(), CHECKS_MAX as u64);
+
+    world.insert(slots[CHECKS_MAX], &claim).await;
+    world.quiet().await;
+    assert_eq!(regressions.count(), CHECKS_MAX as u64 + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_other_payload_is_granted_against_evidence() {
     let world = World::new();
     world.complete("k", "paid").await;
@@ -318,7 +344,7 @@ async fn an_operators_answer_is_remembered() {
 
 #[tokio::test]
 async fn a_memo_of_another_state_is_no_answer() {
-    let record = std::sync::Arc::new(records::claimed(LONG));
+    let record = Arc::new(records::claimed(LONG));
     let memo = Memo {
         record,
         until: Timestamp::NEVER,

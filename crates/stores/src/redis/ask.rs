@@ -52,12 +52,23 @@ pub(crate) enum Nature {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) value: Value,
+    /// When it answered, where a script says so to all whom it answers at once.
+    pub(super) times: Option<Times>,
     /// Which server.
     pub(crate) node: usize,
     /// It was sent more than once, and what came before may have happened.
     pub(crate) is_again: bool,
     /// How many replicas have what was written so far, where that was asked.
     pub(crate) replicas: Option<usize>,
+}
+
+/// When a server answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Times {
+    /// The time that counted.
+    pub(super) now: i64,
+    /// The server's clock.
+    pub(super) raw: i64,
 }
 
 // === impl Ask ===

@@ -2,7 +2,7 @@
 
 use redis::{Arg, Cmd, Pipeline, Value};
 
-use super::ask::Ask;
+use super::ask::{Ask, Times};
 use super::script::Many;
 
 /// A command on its way, and those whom its answer is for.
@@ -12,6 +12,9 @@ pub(super) struct Call {
     /// What each of them has, if one run of a script does them all.
     many: Option<Many>,
 }
+
+/// What comes before the answers of a run that did many calls.
+const HEAD: usize = 2;
 
 /// How many calls one run of a script does at the most: nothing else happens on the server
 /// meanwhile.
@@ -70,20 +73,31 @@ impl Call {
         };
     }
 
-    /// One command for all: first all keys, then all arguments.
+    /// One command for all: all keys, the arguments that all share, then those of each.
     fn together(&self, many: Many) -> Cmd {
         let each = many.keys + many.arguments;
         let bytes = self.asks.iter().map(Ask::len).sum();
-        let mut command = Cmd::with_capacity(3 + each * self.asks.len(), bytes);
-        for part in parts(&self.asks[0].command, 0, 2) {
+        let parts_max = 3 + many.shared + each * self.asks.len();
+        let mut command = Cmd::with_capacity(parts_max, bytes);
+        let first = &self.asks[0].command;
+        // Not the last one: that may be one which is sent again.
+        let latest = self.asks.iter().max_by_key(|ask| ask.deadline);
+        let latest = latest.map_or(first, |ask| &ask.command);
+        for part in parts(first, 0, 2) {
             command.arg(part);
         }
         command.arg(many.keys * self.asks.len());
-        for (skip, take) in [(3, many.keys), (3 + many.keys, many.arguments)] {
-            for ask in &self.asks {
-                for part in parts(&ask.command, skip, take) {
-                    command.arg(part);
-                }
+        for ask in &self.asks {
+            for part in parts(&ask.command, 3, many.keys) {
+                command.arg(part);
+            }
+        }
+        for part in parts(latest, 3 + many.keys, many.shared) {
+            command.arg(part);
+        }
+        for ask in &self.asks {
+            for part in parts(&ask.command, 3 + many.keys + many.shared, many.arguments) {
+                command.arg(part);
             }
         }
         command
@@ -93,18 +107,37 @@ impl Call {
     pub(super) fn answered(
         self,
         values: &mut impl Iterator<Item = Value>,
-    ) -> impl Iterator<Item = (Ask, Value)> {
+    ) -> impl Iterator<Item = (Ask, Value, Option<Times>)> {
         if self.asks[0].is_asking {
             values.next();
         }
         let value = values.next().unwrap_or_default();
         let count = self.asks.len();
-        let each = match (value, self.many) {
-            (Value::Array(each), Some(_)) if each.len() == count => each,
+        let (times, each) = match (value, self.many) {
+            (Value::Array(mut each), Some(_)) if each.len() == HEAD + count => {
+                let times = Times::read(&each);
+                each.drain(..HEAD);
+                (times, each)
+            }
             // An error is everybody's.
-            (value, _) => vec![value; count],
+            (value, _) => (None, vec![value; count]),
         };
-        self.asks.into_iter().zip(each)
+        let asks = self.asks.into_iter().zip(each);
+        asks.map(move |(ask, value)| (ask, value, times))
+    }
+}
+
+// === impl Times ===
+
+impl Times {
+    fn read(answers: &[Value]) -> Option<Self> {
+        match answers {
+            [Value::Int(now), Value::Int(raw), ..] => Some(Self {
+                now: *now,
+                raw: *raw,
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -120,15 +153,19 @@ fn parts(command: &Cmd, skip: usize, take: usize) -> impl Iterator<Item = &[u8]>
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::super::ask::{Nature, Target};
     use super::super::script::{self, Script};
     use super::*;
 
     fn ask(script: &Arc<Script>, name: &str) -> Ask {
-        let mut command = script.call(script::KEYS, script::ARGUMENTS, 0);
+        let mut command = script.call(script::KEYS, script::SHARED + script::ARGUMENTS, 0);
         for key in 0..script::KEYS {
             command.arg(format!("{name}.key{key}"));
+        }
+        for argument in 0..script::SHARED {
+            command.arg(format!("{name}.all{argument}"));
         }
         for argument in 0..script::ARGUMENTS {
             command.arg(format!("{name}.{argument}"));
@@ -147,14 +184,18 @@ mod tests {
     fn writes_that_wait_together_are_one_run() {
         let script = Arc::new(script::write("c"));
         let other = Ask::new(Target::Slot(0), redis::cmd("PING"), Nature::Read);
-        let batch = vec![ask(&script, "a"), other, ask(&script, "b")];
+        let mut latest = ask(&script, "b");
+        latest.deadline = Duration::from_secs(1);
+        let batch = vec![ask(&script, "a"), other, latest, ask(&script, "c")];
         let calls = gather(batch, false);
         assert_eq!(calls.len(), 2);
         let sent = words(&calls[0].together(script.many.unwrap()));
-        assert_eq!(sent[2..7], ["4", "a.key0", "a.key1", "b.key0", "b.key1"]);
-        assert_eq!(sent[7], "a.0");
-        assert_eq!(sent[7 + script::ARGUMENTS], "b.0");
-        assert_eq!(sent.len(), 7 + 2 * script::ARGUMENTS);
+        assert_eq!(sent[2..6], ["6", "a.key0", "a.key1", "b.key0"]);
+        // The one that was asked last knows the time best.
+        assert_eq!(sent[9..12], ["b.all0", "b.all1", "b.all2"]);
+        assert_eq!(sent[12], "a.0");
+        assert_eq!(sent[12 + script::ARGUMENTS], "b.0");
+        assert_eq!(sent.len(), 12 + 3 * script::ARGUMENTS);
     }
 
     #[test]
@@ -171,12 +212,13 @@ mod tests {
             let batch = vec![ask(&script, "a"), ask(&script, "b")];
             gather(batch, false).remove(0)
         };
-        let each = Value::Array(vec![Value::Int(1), Value::Int(2)]);
+        let each = Value::Array([70, 80, 1, 2].map(Value::Int).to_vec());
         let answers: Vec<_> = call().answered(&mut [each].into_iter()).collect();
-        assert_eq!(answers[1].1, Value::Int(2));
+        let times = Some(Times { now: 70, raw: 80 });
+        assert_eq!((&answers[1].1, answers[1].2), (&Value::Int(2), times));
         let answers: Vec<_> = call().answered(&mut [Value::Nil].into_iter()).collect();
         assert_eq!(answers.len(), 2);
-        assert!(answers.iter().all(|(_, value)| *value == Value::Nil));
+        assert!(answers.iter().all(|(_, value, _)| *value == Value::Nil));
     }
 
     #[test]

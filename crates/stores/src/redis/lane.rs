@@ -83,9 +83,15 @@ pub(super) async fn run(hub: Arc<Hub>, node: Arc<Node>, mut first: Option<Sessio
 impl Lane<'_> {
     async fn serve(&mut self) -> Result<(), Trouble> {
         loop {
-            let batch = self.node.take();
+            let (batch, under_way) = self.node.take();
             if !batch.is_empty() {
-                self.send(batch).await?;
+                let sent = self.send(batch).await;
+                drop(under_way);
+                if sent.is_err() {
+                    // Another lane goes on with what waits.
+                    self.node.wake.notify_one();
+                }
+                sent?;
                 continue;
             }
             if self.hub.is_closing() || self.node.is_retired() {
@@ -153,7 +159,7 @@ impl Lane<'_> {
         let mut rest = Rest::default();
         let mut values = values.into_iter();
         for call in calls {
-            for (ask, value) in call.answered(&mut values) {
+            for (ask, value, times) in call.answered(&mut values) {
                 match value {
                     Value::ServerError(error) => {
                         let trouble = Trouble::answered(&error, &self.session.host);
@@ -162,6 +168,7 @@ impl Lane<'_> {
                     value => {
                         let answer = Answer {
                             value,
+                            times,
                             node: self.node.id,
                             is_again: ask.is_again,
                             replicas,

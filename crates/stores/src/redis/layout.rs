@@ -44,7 +44,7 @@ impl Layout {
     pub(super) fn record(&self, slot: SlotId) -> Vec<u8> {
         let mut name = self.begin(Partition::of(slot), 3 + 2 * SlotId::LEN);
         name.extend_from_slice(b":r:");
-        name.extend(slot.as_bytes().iter().flat_map(|byte| hex(*byte)));
+        name.extend(digits(slot));
         name
     }
 
@@ -121,6 +121,12 @@ impl Partition {
         let digit = |shift: u16| HEX[usize::from(self.0 >> shift & 15)];
         [digit(8), digit(4), digit(0)]
     }
+}
+
+/// The hex digits of a slot.
+pub(crate) fn digits(slot: SlotId) -> impl Iterator<Item = u8> {
+    let bytes = *slot.as_bytes();
+    bytes.into_iter().flat_map(hex)
 }
 
 fn hex(byte: u8) -> [u8; 2] {

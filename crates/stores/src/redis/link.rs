@@ -246,7 +246,7 @@ impl Hub {
         node
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
+    pub(crate) fn is_cluster(&self) -> bool {
         self.connector.settings.servers == Servers::Cluster
     }
 

@@ -1,7 +1,12 @@
 //! Nodes: one server each, what waits for it, and the lanes that it is sent on.
 //!
-//! A lane is a connection that takes whatever waits, sends all of it at once and hands out the
+//! A lane is a connection that takes what waits, sends all of it at once and hands out the
 //! answers: a lone call pays one round trip, and many share one.
+//!
+//! The server does one thing at a time. So lanes take turns: while it works on the commands of
+//! one, callers that another has answered come back with the next ones. For that a lane takes no
+//! more than its share of all that there is to do, and few commands are held back for a moment
+//! while many are under way: the server would not get to them any sooner.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,16 +40,26 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Ask>,
+    /// How many commands were sent and are not answered.
+    under_way: usize,
+    /// The deadline of the latest command that was sent.
+    sent: Duration,
+    /// What waits is not held back any longer.
+    is_overdue: bool,
     /// Why nobody is taken in for now.
     refusal: Option<Arc<str>>,
+}
+
+/// Commands that a lane has taken, until this is dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay<'a> {
+    node: &'a Node,
+    count: usize,
 }
 
 // === impl Node ===
 
 impl Node {
-    /// How many commands are sent at once at the most: the first of them wait for the last.
-    const BATCH_MAX: usize = 256;
-
     /// How many commands may wait for one server: more would only time out.
     const WAITING_MAX: usize = 65_536;
 
@@ -76,19 +91,27 @@ impl Node {
             }
             None => {
                 queue.waiting.push_back(ask);
+                let is_ready = queue.is_ready();
                 drop(queue);
-                // The last to fall asleep: a lone caller always meets the same, warm connection.
-                self.wake.notify_last();
+                if is_ready {
+                    // The last to fall asleep: a lone caller always meets the same, warm connection.
+                    self.wake.notify_last();
+                }
             }
         }
     }
 
-    /// What a lane sends next. What nobody waits for is left out.
-    pub(super) fn take(&self) -> Vec<Ask> {
+    /// What a lane sends next, if anything is to be sent now. What nobody waits for is left out.
+    pub(super) fn take(&self) -> (Vec<Ask>, UnderWay<'_>) {
         let mut queue = self.queue.lock();
-        let count = queue.waiting.len().min(Self::BATCH_MAX);
-        let taken = queue.waiting.drain(..count);
-        taken.filter(|ask| !ask.is_forsaken()).collect()
+        let batch = queue.take(self.lanes.load(Ordering::Acquire));
+        let is_ready = queue.is_ready();
+        drop(queue);
+        if is_ready {
+            self.wake.notify_one();
+        }
+        let count = batch.len();
+        (batch, UnderWay { node: self, count })
     }
 
     /// Everything that waits, to be sent elsewhere.
@@ -109,6 +132,10 @@ impl Node {
                     false => queue.waiting.push_back(ask),
                 }
             }
+        }
+        queue.is_overdue = !queue.waiting.is_empty();
+        if queue.is_overdue {
+            self.wake.notify_last();
         }
         drop(queue);
         for ask in overdue {
@@ -177,6 +204,58 @@ impl Node {
     }
 }
 
+// === impl Queue ===
+
+impl Queue {
+    /// How many commands are sent at once at the most: the first of them wait for the last.
+    const BATCH_MAX: usize = 256;
+
+    /// As many are sent at once even if that leaves nothing for another lane.
+    const SHARE_MIN: usize = 8;
+
+    /// How much later than the last command that was sent one may come and be held back.
+    const HOLD: Duration = Duration::from_millis(1);
+
+    /// Whether what waits is to be sent now. If much is under way and little waits, more will come
+    /// before the server has got to it.
+    fn is_ready(&self) -> bool {
+        match self.waiting.back() {
+            None => false,
+            Some(latest) => {
+                self.is_overdue
+                    || self.under_way <= 2 * self.waiting.len()
+                    || latest.deadline.saturating_sub(self.sent) > Self::HOLD
+            }
+        }
+    }
+
+    /// What one of so many lanes sends next.
+    fn take(&mut self, lanes: usize) -> Vec<Ask> {
+        if !self.is_ready() {
+            return Vec::new();
+        }
+        let share = (self.waiting.len() + self.under_way).div_ceil(lanes.clamp(1, 2));
+        let share = share.clamp(Self::SHARE_MIN, Self::BATCH_MAX);
+        let count = self.waiting.len().min(share);
+        let taken = self.waiting.drain(..count);
+        let batch: Vec<_> = taken.filter(|ask| !ask.is_forsaken()).collect();
+        self.under_way += batch.len();
+        self.is_overdue = false;
+        if let Some(latest) = batch.last() {
+            self.sent = self.sent.max(latest.deadline);
+        }
+        batch
+    }
+}
+
+// === impl UnderWay ===
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.node.queue.lock().under_way -= self.count;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use redis::cmd;
@@ -208,7 +287,54 @@ mod tests {
         node.reap(Duration::from_secs(5));
         assert!(told.try_recv().unwrap().is_err());
         assert!(later.try_recv().is_err());
-        assert_eq!(node.take().len(), 1);
+        assert_eq!(node.take().0.len(), 1);
+    }
+
+    /// Lets so many callers ask for something at this time.
+    fn push(node: &Node, count: usize, seconds: u64) -> Vec<impl Sized> {
+        let asks = (0..count).map(|_| ask(seconds));
+        let pushed = asks.map(|mut ask| {
+            let answer = ask.expect();
+            node.push(ask);
+            answer
+        });
+        pushed.collect()
+    }
+
+    #[test]
+    fn two_lanes_share_what_there_is_to_do() {
+        let node = node();
+        let host = node.host.lock().clone();
+        node.lane_up(&host);
+        node.lane_up(&host);
+        let _callers = push(&node, 64, 9);
+        let (first, _under_way) = node.take();
+        let (second, _too) = node.take();
+        assert_eq!((first.len(), second.len()), (32, 32));
+    }
+
+    #[test]
+    fn few_commands_wait_for_more_while_many_are_under_way() {
+        let node = node();
+        let _many = push(&node, 64, 9);
+        let (_, under_way) = node.take();
+        let _few = push(&node, 3, 9);
+        assert_eq!(node.take().0.len(), 0);
+        drop(under_way);
+        assert_eq!(node.take().0.len(), 3);
+    }
+
+    #[test]
+    fn nobody_is_held_back_for_long() {
+        let node = node();
+        let _many = push(&node, 64, 9);
+        let (_, _under_way) = node.take();
+        let _few = push(&node, 3, 9);
+        assert_eq!(node.take().0.len(), 0);
+        node.reap(Duration::from_secs(1));
+        assert_eq!(node.take().0.len(), 3);
+        let _late = push(&node, 1, 10);
+        assert_eq!(node.take().0.len(), 1);
     }
 
     #[test]

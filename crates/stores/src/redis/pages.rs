@@ -33,6 +33,15 @@ struct Asked {
     sent: Duration,
 }
 
+/// Which slots of a partition are asked for.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Those that are due before this time alone.
+    before: Option<u64>,
+    /// How many at the most, those first that are due first; below zero, all.
+    each_max: i64,
+}
+
 /// Reads a page.
 pub(super) async fn list(
     inner: &Inner,
@@ -43,12 +52,15 @@ pub(super) async fn list(
     let limit = limit.max(1);
     let asked = Asked::now(inner);
     let first = after.map_or(Partition::FIRST, Partition::of);
+    let partitions: Vec<_> = first.onwards().collect();
     let mut page = Page::default();
-    let mut looked_at = 0;
-    let mut partitions = first.onwards().peekable();
-    while partitions.peek().is_some() {
-        let window: Vec<_> = partitions.by_ref().take(WINDOW).collect();
-        let slots = members(inner, &window, after).await?;
+    let (mut at, mut looked_at) = (0, 0);
+    while at < partitions.len() {
+        let found = filed(inner, &partitions[at..], Bounds::NONE).await?;
+        at += found.len();
+        let mut slots: Vec<_> = found.into_iter().flatten().collect();
+        slots.retain(|slot| after.is_none_or(|after| *slot > after));
+        slots.sort_unstable();
         for some in slots.chunks(READ) {
             for (slot, record) in records(inner, some).await? {
                 if filter.passes(&record) {
@@ -65,24 +77,45 @@ pub(super) async fn list(
     reply(inner, page, asked).await
 }
 
-/// The slots of these partitions that come after `after`, in order.
-async fn members(
+/// The slots that are filed in the first of these partitions, in at least one of them.
+async fn filed(
     inner: &Inner,
     partitions: &[Partition],
-    after: Option<SlotId>,
-) -> Result<Vec<SlotId>, Error> {
-    let asks = partitions.iter().map(|partition| {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(inner.layout.index(*partition)).arg(0).arg(-1);
+    bounds: Bounds,
+) -> Result<Vec<Vec<SlotId>>, Error> {
+    let window = &partitions[..partitions.len().min(WINDOW)];
+    let (before, each_max) = (bounds.before(), bounds.each_max);
+    if !inner.hub.is_cluster() {
+        let script = &inner.scripts.filed;
+        let mut command = script.call(window.len(), 3, 32 * window.len());
+        for partition in window {
+            command.arg(inner.layout.index(*partition));
+        }
+        command.arg(before).arg(each_max).arg(LOOKED_AT);
+        let target = Target::Slot(inner.layout.clock_slot());
+        let ask = Ask::new(target, command, Nature::Read).of_script(script);
+        return match run(inner, ask).await? {
+            Value::Array(each) if !each.is_empty() => Ok(each.into_iter().map(slots_of).collect()),
+            _ => Err(Error::unavailable(
+                KIND,
+                "a script gave an answer of another kind",
+            )),
+        };
+    }
+    // The partitions of a cluster are on several servers, and no script may ask for them at once.
+    let asks = window.iter().map(|partition| {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command
+            .arg(inner.layout.index(*partition))
+            .arg("-inf")
+            .arg(&before)
+            .arg("LIMIT")
+            .arg(0)
+            .arg(each_max);
         ask(inner, *partition, command)
     });
-    let mut slots = Vec::new();
-    for answered in join_all(asks).await {
-        slots.extend(slots_of(answered?));
-    }
-    slots.retain(|slot| after.is_none_or(|after| *slot > after));
-    slots.sort_unstable();
-    Ok(slots)
+    let answered = join_all(asks).await.into_iter();
+    answered.map(|it| it.map(slots_of)).collect()
 }
 
 /// What these slots hold. One that was emptied meanwhile is left out.
@@ -110,12 +143,19 @@ pub(super) async fn sweep(
     let asked = Asked::now(inner);
     let horizon = before.as_micros().min(NEVER - 1);
     let begin = *inner.sweeping.lock();
-    let mut partitions = begin.around().peekable();
+    let partitions: Vec<_> = begin.around().collect();
     let mut swept = Swept::default();
-    let mut room = limit.max(1);
-    while partitions.peek().is_some() && room > 0 {
-        let window: Vec<_> = partitions.by_ref().take(WINDOW).collect();
-        let due = due(inner, &window, horizon, asked.terms, room).await?;
+    let (mut at, mut room) = (0, limit.max(1));
+    // What the scripts reckon may be a little later: those come up in the next step.
+    let floor = u64::try_from(asked.terms.floor).unwrap_or(0);
+    while at < partitions.len() && room > 0 {
+        let bounds = Bounds {
+            before: Some(horizon.min(floor)),
+            each_max: i64::try_from(room).unwrap_or(i64::MAX),
+        };
+        let due = filed(inner, &partitions[at..], bounds).await?;
+        let window = &partitions[at..at + due.len()];
+        at += due.len();
         let mut some = Vec::new();
         for (partition, slots) in window.iter().zip(due) {
             if room == 0 {
@@ -131,31 +171,6 @@ pub(super) async fn sweep(
     }
     swept.more = room == 0;
     reply(inner, swept, asked).await
-}
-
-/// The slots of each partition that seem to be due, the first of them up to `limit`.
-async fn due(
-    inner: &Inner,
-    partitions: &[Partition],
-    horizon: u64,
-    terms: Terms,
-    limit: usize,
-) -> Result<Vec<Vec<SlotId>>, Error> {
-    // What the scripts reckon may be a little later: those come up in the next step.
-    let floor = u64::try_from(terms.floor).unwrap_or(0);
-    let asks = partitions.iter().map(|partition| {
-        let mut command = redis::cmd("ZRANGEBYSCORE");
-        command
-            .arg(inner.layout.index(*partition))
-            .arg("-inf")
-            .arg(format!("({}", horizon.min(floor)))
-            .arg("LIMIT")
-            .arg(0)
-            .arg(limit);
-        ask(inner, *partition, command)
-    });
-    let answered = join_all(asks).await.into_iter();
-    answered.map(|it| it.map(slots_of)).collect()
 }
 
 /// Removes what expires by itself, and gathers what is a matter for the protocol.
@@ -204,7 +219,11 @@ async fn settle(
 /// Asks for something that is in a partition.
 async fn ask(inner: &Inner, partition: Partition, command: Cmd) -> Result<Value, Error> {
     let target = Target::Slot(inner.layout.hash_slot(partition));
-    let answered = inner.hub.run(Ask::new(target, command, Nature::Read)).await;
+    run(inner, Ask::new(target, command, Nature::Read)).await
+}
+
+async fn run(inner: &Inner, ask: Ask) -> Result<Value, Error> {
+    let answered = inner.hub.run(ask).await;
     let answered = answered.map_err(|trouble| trouble.into_error(false));
     answered.map(|answer| answer.value)
 }
@@ -229,6 +248,24 @@ impl Asked {
         Self {
             terms: inner.clocks.terms(leader),
             sent: inner.clocks.stopwatch(),
+        }
+    }
+}
+
+// === impl Bounds ===
+
+impl Bounds {
+    /// All of them.
+    const NONE: Self = Self {
+        before: None,
+        each_max: -1,
+    };
+
+    /// The upper end of a range of scores.
+    fn before(&self) -> String {
+        match self.before {
+            Some(time) => format!("({time}"),
+            None => "+inf".to_owned(),
         }
     }
 }

@@ -8,6 +8,7 @@ use onceward::{Record, SlotId, Timestamp, codec};
 use redis::Value;
 
 use super::KIND;
+use super::ask::Times;
 use super::script::{HEAD, answer};
 
 /// What a script answered.
@@ -41,7 +42,6 @@ struct NoRecord;
 impl Said {
     /// Reads an answer: what, the time, the server's clock, and perhaps what is there.
     pub(super) fn read(value: Value) -> Result<Self, Error> {
-        let strange = || Error::unavailable(KIND, "a script gave an answer of another kind");
         let Value::Array(parts) = value else {
             return Err(strange());
         };
@@ -63,6 +63,25 @@ impl Said {
         })
     }
 
+    /// Reads what a script answered to one of many writes.
+    pub(super) fn of_many(value: Value, times: Option<Times>) -> Result<Self, Error> {
+        let (Some(Times { now, raw }), Some((what, more))) = (times, split(value)) else {
+            return Err(strange());
+        };
+        let (now, found) = match (what, more) {
+            // It had happened before, and this is when.
+            (answer::DONE, Some(Value::Int(at))) => (at, None),
+            (answer::FOUND, Some(Value::BulkString(bytes))) => (now, Some(Bytes::from(bytes))),
+            _ => (now, None),
+        };
+        Ok(Self {
+            what,
+            now,
+            raw,
+            found,
+        })
+    }
+
     /// What became of a write; `None` if it has to be sent again, for the server's clock is ahead
     /// of what was believed.
     pub(super) fn became(self) -> Option<Became> {
@@ -72,6 +91,25 @@ impl Said {
             answer::FOUND => Some(Became::Found(self.found)),
             _ => None,
         }
+    }
+}
+
+fn strange() -> Error {
+    Error::unavailable(KIND, "a script gave an answer of another kind")
+}
+
+/// Splits an answer into its number and what belongs to that.
+fn split(value: Value) -> Option<(i64, Option<Value>)> {
+    match value {
+        Value::Int(what) => Some((what, None)),
+        Value::Array(parts) => {
+            let mut parts = parts.into_iter();
+            match parts.next() {
+                Some(Value::Int(what)) => Some((what, parts.next())),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 

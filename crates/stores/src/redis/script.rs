@@ -39,6 +39,9 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Many {
     pub(super) keys: usize,
+    /// The first arguments are the same for all calls. Those of the latest one are taken.
+    pub(super) shared: usize,
+    /// How many arguments each call has besides.
     pub(super) arguments: usize,
 }
 
@@ -50,20 +53,20 @@ pub(super) const NEVER: u64 = 1 << 53;
 
 /// What a script answers first.
 pub(super) mod answer {
-    /// The write happened: when, and the server's clock.
+    /// The write happened.
     pub(in super::super) const DONE: i64 = 1;
-    /// Something else is there, or nothing: the time, the server's clock, what is there.
+    /// Something else is there, or nothing: what is there follows.
     pub(in super::super) const FOUND: i64 = 2;
-    /// It came too late: the time, and the server's clock.
+    /// It came too late.
     pub(in super::super) const LATE: i64 = 3;
-    /// The server's clock is ahead of what is believed: nothing, and the server's clock.
+    /// The server's clock is ahead of what is believed.
     pub(in super::super) const AHEAD: i64 = 4;
 }
 
 /// The arguments of [`write`], counted from the first one behind the keys.
 pub(super) mod argument {
     /// Whether this was sent before, and may have happened. `1` if so.
-    pub(in super::super) const AGAIN: usize = 0;
+    pub(in super::super) const AGAIN: usize = super::SHARED;
 }
 
 /// How long past its due time a record is kept that nobody sweeps, in milliseconds: ninety days.
@@ -107,75 +110,80 @@ local time = redis.call('TIME')
 local raw = time[1] * 1000000 + time[2]";
 
 /// Compares and swaps, for as many slots as are asked about at once: what a script costs is mostly
-/// that it is one. Keys of each: the record, the index of its partition. Arguments of each:
-/// whether this was sent before (`1`); what to do (`i`nsert, `r`eplace, `d`elete); `shift`;
-/// `floor`; the last moment at which it may happen; the slot; the fence seen; the record's state
-/// and fence in 17 bytes; its codec's bytes; in how many microseconds it is due, or nothing for
-/// never; who tells of the change. Answers each by itself, an error included.
+/// that it is one. Keys of each: the record, the index of its partition. Arguments of all:
+/// `shift`; `floor`; who tells of changes. Arguments of each: whether this was sent before (`1`);
+/// what to do (`i`nsert, `r`eplace, `d`elete); the last moment at which it may happen; the slot;
+/// the fence seen; the record's state and fence in 17 bytes; its codec's bytes; in how many
+/// microseconds it is due, or nothing for never.
+///
+/// Answers the time and the server's clock, then each call by itself, an error included: with a
+/// number where that says it all, or else with a number and what belongs to it.
 ///
 /// A write that was sent before and is found in the slot has happened: its fence is nobody
-/// else's.
+/// else's. When that was is its answer.
 pub(super) fn write(channel: &str) -> Script {
     let text = format!(
         "{CLOCK}
+local KEYS, ARGV, call, sub = KEYS, ARGV, redis.call, string.sub
+local floor = tonumber(ARGV[2])
+local now = math.max(raw + ARGV[1], floor)
+local stamp = string.format('%016.0f', now)
 local expires = {{{expires}}}
--- What the last write was stamped with, and when it is due: mostly the same for the next one.
-local stamped, stamp, after, due, score
+-- When the last write was due: mostly the same for the next one.
+local after, due, score
 local function write(k, a)
-  local op, floor, own = ARGV[a + 2], tonumber(ARGV[a + 4]), ARGV[a + 8]
-  local now = math.max(raw + ARGV[a + 3], floor)
+  local name, op, own = KEYS[k + 1], ARGV[a + 2], ARGV[a + 6]
   if ARGV[a + 1] == '1' and op ~= 'd' then
-    local head = redis.call('GETRANGE', KEYS[k + 1], 0, {last})
-    if #head == {HEAD} and string.sub(head, 2, 17) == string.sub(own, 2) then
-      return {{{done}, tonumber(string.sub(head, 18)), raw}}
+    local head = call('GETRANGE', name, 0, {last})
+    if #head == {HEAD} and sub(head, 2, 17) == sub(own, 2) then
+      return {{{done}, tonumber(sub(head, 18))}}
     end
   end
-  if now > floor + {AHEAD_MAX} then return {{{ahead}, 0, raw}} end
-  if now > tonumber(ARGV[a + 5]) then return {{{late}, now, raw}} end
+  if now > floor + {AHEAD_MAX} then return {ahead} end
+  if now > tonumber(ARGV[a + 3]) then return {late} end
 
-  local head = ''
+  local head
   if op ~= 'i' then
-    head = redis.call('GETRANGE', KEYS[k + 1], 0, {last})
-    if string.sub(head, 2, 17) ~= ARGV[a + 7] then
-      return {{{found}, now, raw, redis.call('GET', KEYS[k + 1])}}
+    head = call('GETRANGE', name, 0, {last})
+    if sub(head, 2, 17) ~= ARGV[a + 5] then
+      return {{{found}, call('GET', name)}}
     end
   end
   if op == 'd' then
-    redis.call('DEL', KEYS[k + 1])
-    redis.call('ZREM', KEYS[k + 2], ARGV[a + 6])
+    call('DEL', name)
+    call('ZREM', KEYS[k + 2], ARGV[a + 4])
   else
-    if now ~= stamped or ARGV[a + 10] ~= after then
-      stamped, stamp, after, due = now, string.format('%016.0f', now), ARGV[a + 10], {NEVER}
+    if ARGV[a + 8] ~= after then
+      after, due = ARGV[a + 8], {NEVER}
       if after ~= '' then due = math.min(now + after, {NEVER}) end
       score = string.format('%.0f', due)
     end
-    local record = own .. stamp .. ARGV[a + 9]
-    if op == 'i' then
-      local there = redis.call('SET', KEYS[k + 1], record, 'NX', 'GET')
-      if there then return {{{found}, now, raw, there}} end
+    local record = own .. stamp .. ARGV[a + 7]
+    if op == 'i' and call('SETNX', name, record) == 0 then
+      return {{{found}, call('GET', name)}}
     end
-    if due < {NEVER} and expires[string.sub(own, 1, 1)] then
+    if due < {NEVER} and expires[sub(own, 1, 1)] then
       local unswept = math.floor(due / 1000) + {UNSWEPT_MILLIS}
-      redis.call('SET', KEYS[k + 1], record, 'PXAT', unswept)
+      call('SET', name, record, 'PXAT', unswept)
     elseif op == 'r' then
-      redis.call('SET', KEYS[k + 1], record)
+      call('SET', name, record)
     end
-    redis.call('ZADD', KEYS[k + 2], score, ARGV[a + 6])
+    call('ZADD', KEYS[k + 2], score, ARGV[a + 4])
   end
-  if op ~= 'i' and (op == 'd' or string.sub(head, 1, 1) ~= string.sub(own, 1, 1)) then
-    redis.pcall('PUBLISH', '{channel}', ARGV[a + 11] .. ARGV[a + 6])
+  if op ~= 'i' and (op == 'd' or sub(head, 1, 1) ~= sub(own, 1, 1)) then
+    redis.pcall('PUBLISH', '{channel}', ARGV[3] .. ARGV[a + 4])
   end
-  return {{{done}, now, raw}}
+  return {done}
 end
 
-local answers = {{}}
+local answers = {{now, raw}}
 for i = 1, #KEYS / {KEYS} do
-  local did, answer = pcall(write, (i - 1) * {KEYS}, (i - 1) * {ARGUMENTS})
+  local did, answer = pcall(write, (i - 1) * {KEYS}, {SHARED} + (i - 1) * {ARGUMENTS})
   -- An error is a text here and a table there, by the server's version.
   if did or type(answer) == 'table' then
-    answers[i] = answer
+    answers[i + 2] = answer
   else
-    answers[i] = {{err = tostring(answer)}}
+    answers[i + 2] = {{err = tostring(answer)}}
   end
 end
 return answers",
@@ -189,6 +197,7 @@ return answers",
     Script {
         many: Some(Many {
             keys: KEYS,
+            shared: SHARED,
             arguments: ARGUMENTS,
         }),
         ..Script::new(mistaken(text))
@@ -197,20 +206,16 @@ return answers",
 
 /// Makes a mistake in the script that writes, if one of its own is seeded.
 fn mistaken(mut text: String) -> String {
-    let is_other = "string.sub(head, 2, 17) ~= ARGV[a + 7]";
-    let expires = "expires[string.sub(own, 1, 1)]";
+    let is_other = "sub(head, 2, 17) ~= ARGV[a + 5]";
+    let expires = "expires[sub(own, 1, 1)]";
     let mistakes = [
         (Bug::ScriptIgnoresFence, is_other, "head == ''"),
         (
             Bug::LateScriptWrites,
-            "now > tonumber(ARGV[a + 5])",
+            "now > tonumber(ARGV[a + 3])",
             "false",
         ),
-        (
-            Bug::StepsBelieved,
-            "math.max(raw + ARGV[a + 3], floor)",
-            "raw",
-        ),
+        (Bug::StepsBelieved, "math.max(raw + ARGV[1], floor)", "raw"),
         (Bug::StepsBelieved, "now > floor +", "now < -floor -"),
         (Bug::LeaseByExpiry, expires, "true"),
         (Bug::LeaseByExpiry, "due / 1000) +", "due / 1000) + 0 *"),
@@ -221,9 +226,11 @@ fn mistaken(mut text: String) -> String {
     text
 }
 
-/// How many keys and arguments each write of [`write`] has.
+/// How many keys each write of [`write`] has, how many arguments all of them have together, and
+/// how many each has besides.
 pub(super) const KEYS: usize = 2;
-pub(super) const ARGUMENTS: usize = 11;
+pub(super) const SHARED: usize = 3;
+pub(super) const ARGUMENTS: usize = 8;
 
 /// The numbers of the states that expire, each between these.
 fn expiring(before: &str, after: &str) -> String {
@@ -240,6 +247,22 @@ pub(super) fn read() -> Script {
 return {{{found}, 0, raw, redis.call('GET', KEYS[1])}}",
         found = answer::FOUND
     ))
+}
+
+/// Looks up which slots are filed in partitions. Keys: the index of each. Arguments: the upper end
+/// of the range of scores; how many of each partition at the most; at how many in all to stop, so
+/// that nobody else waits for long. Answers each partition until there.
+pub(super) fn filed() -> Script {
+    Script::new(
+        "local each, count = {}, 0
+for i = 1, #KEYS do
+  each[i] = redis.call('ZRANGEBYSCORE', KEYS[i], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+  count = count + #each[i]
+  if count >= tonumber(ARGV[3]) then break end
+end
+return each"
+            .to_owned(),
+    )
 }
 
 /// Looks at a record that may be due. Keys: the record, the index of its partition. Arguments:

@@ -16,7 +16,7 @@ use super::durability::{self, Found};
 use super::layout::{Layout, Partition};
 use super::link::Hub;
 use super::reply::{Became, Said};
-use super::script::{self, ARGUMENTS, KEYS, Script, argument};
+use super::script::{self, ARGUMENTS, KEYS, SHARED, Script, argument};
 use super::{KIND, SERVER};
 use crate::reckon::{Terms, micros};
 use crate::server::{Changes, Class};
@@ -51,6 +51,7 @@ pub(super) struct Inner {
 pub(super) struct Scripts {
     pub(super) write: Arc<Script>,
     pub(super) read: Arc<Script>,
+    pub(super) filed: Arc<Script>,
     pub(super) sweep: Arc<Script>,
     pub(super) clock: Arc<Script>,
 }
@@ -112,11 +113,12 @@ impl Inner {
             let answer = self.hub.run(ask.of_script(&self.scripts.write)).await;
             let Answer {
                 value,
+                times,
                 node,
                 is_again,
                 replicas,
             } = answer.map_err(|trouble| trouble.into_error(op == Op::Insert))?;
-            let said = Said::read(value)?;
+            let said = Said::of_many(value, times)?;
             self.clocks.observe(node, said.raw, sent);
             let now = said.now;
             match said.became() {
@@ -153,14 +155,16 @@ impl Inner {
     ) -> Cmd {
         let partition = Partition::of(slot);
         let bytes = draft.map_or(0, |(_, bytes)| bytes.len());
-        let mut command = self.scripts.write.call(KEYS, ARGUMENTS, bytes + 320);
+        let script = &self.scripts.write;
+        let mut command = script.call(KEYS, SHARED + ARGUMENTS, bytes + 320);
         command
             .arg(self.layout.record(slot))
             .arg(self.layout.index(partition))
-            .arg("0")
-            .arg(op.as_str())
             .arg(terms.shift)
             .arg(terms.floor)
+            .arg(&self.me)
+            .arg("0")
+            .arg(op.as_str())
             .arg(not_after.as_micros())
             .arg(slot.as_bytes());
         match seen {
@@ -181,7 +185,6 @@ impl Inner {
                 command.arg("").arg("").arg("");
             }
         }
-        command.arg(&self.me);
         command
     }
 
@@ -264,6 +267,7 @@ impl Scripts {
         Self {
             write: Arc::new(script::write(channel)),
             read: Arc::new(script::read()),
+            filed: Arc::new(script::filed()),
             sweep: Arc::new(script::sweep(channel)),
             clock: Arc::new(script::clock()),
         }
