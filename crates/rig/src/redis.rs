@@ -95,6 +95,11 @@ impl RedisServer {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// Where it speaks TLS, if it was [told to](Options::tls).
+    pub fn tls_port(&self) -> u16 {
+        self.port + options::BUS
+    }
+
     /// The folder that it keeps its data in.
     pub fn folder(&self) -> &Path {
         self.folder.path()

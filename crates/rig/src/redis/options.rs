@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::{CLOCK_OFFSET, CONFIG, RedisServer};
 use crate::gateway::shim;
@@ -15,8 +16,18 @@ pub struct Options {
     /// Where it finds its master, if it is a replica.
     master: Option<SocketAddr>,
     movable_clock: bool,
+    tls: Option<Tls>,
     pub(super) is_sentinel: bool,
     pub(super) is_node: bool,
+}
+
+/// What a server has that speaks TLS, in PEM.
+#[derive(Clone, Debug)]
+struct Tls {
+    certificate: String,
+    key: String,
+    /// Who signs the certificates of callers, if they have to have one.
+    trusts: Option<String>,
 }
 
 /// What every server has; what options set comes after it and counts.
@@ -76,6 +87,18 @@ impl Options {
         self.password = Some(word.to_owned());
         self.setting("requirepass", word)
             .setting("masterauth", word)
+    }
+
+    /// Lets it speak TLS too, on a [port of its own](RedisServer::tls_port), with a certificate
+    /// and its key in PEM. If it is told whom it `trusts`, callers need a certificate from there.
+    #[must_use]
+    pub fn tls(mut self, certificate: &str, key: &str, trusts: Option<&str>) -> Self {
+        self.tls = Some(Tls {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            trusts: trusts.map(str::to_owned),
+        });
+        self
     }
 
     /// Makes the server a replica of whoever listens at an address: a master, or a proxy before
@@ -142,6 +165,10 @@ impl Options {
         };
         set("port", &server.port.to_string());
         set("dir", &server.folder.path().display().to_string());
+        if let Some(tls) = &self.tls {
+            set("tls-port", &server.tls_port().to_string());
+            tls.set(server.folder.path(), &mut set);
+        }
         if self.is_node {
             set("cluster-enabled", "yes");
             set("cluster-port", &(server.port + BUS).to_string());
@@ -156,8 +183,28 @@ impl Options {
     }
 }
 
-/// How far a node's port for other nodes is from the one for callers.
-const BUS: u16 = 10_000;
+// === impl Tls ===
+
+impl Tls {
+    /// Writes its files into a folder, and sets what names them.
+    fn set(&self, folder: &Path, mut set: impl FnMut(&str, &str)) {
+        let mut file = |setting: &str, name: &str, pem: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, pem).expect("the folder can be written to");
+            set(setting, &path.display().to_string());
+        };
+        file("tls-cert-file", "server.pem", &self.certificate);
+        file("tls-key-file", "server.key", &self.key);
+        let trusts = self.trusts.as_ref().unwrap_or(&self.certificate);
+        file("tls-ca-cert-file", "trusted.pem", trusts);
+        let asks = if self.trusts.is_some() { "yes" } else { "no" };
+        set("tls-auth-clients", asks);
+    }
+}
+
+/// How far a node's port for other nodes is from the one for callers, and a server's for TLS from
+/// the one without.
+pub(super) const BUS: u16 = 10_000;
 
 /// A port that nobody uses, below those that the system gives out: it stays free while the server
 /// that had it is down. So is the one beside it on which nodes of a cluster talk.

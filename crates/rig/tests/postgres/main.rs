@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod across;
+mod authority;
 mod conformance;
 mod guests;
 mod network;

@@ -2,81 +2,19 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use onceward_rig::postgres::{Builder, Server};
 use onceward_stores::StoreUrl;
 use onceward_stores::postgres::PostgresStore;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::KeyPair;
 use tempfile::TempDir;
 
+use crate::authority::{Authority, authority};
 use crate::shared::open;
-
-/// Who signs certificates, with a folder for its files.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    folder: TempDir,
-}
-
-/// A certificate and its key, in PEM.
-struct Signed {
-    certificate: String,
-    key: String,
-}
 
 const HINT: &str = "see sslmode, sslrootcert, sslcert and sslkey in the URL, the names in the \
                     server's certificate, and whether the server has TLS at all";
-
-// === impl Authority ===
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let params = authority(name, &[]);
-        let folder = TempDir::new().unwrap();
-        let certificate = params.self_signed(&key).unwrap().pem();
-        std::fs::write(folder.path().join("root.pem"), certificate).unwrap();
-        Self {
-            issuer: Issuer::new(params, key),
-            folder,
-        }
-    }
-
-    /// A certificate for hosts, or the role of the same name.
-    fn sign(&self, names: &[&str], role: &str) -> Signed {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, role);
-        let key = KeyPair::generate().unwrap();
-        Signed {
-            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    fn root(&self) -> PathBuf {
-        self.folder.path().join("root.pem")
-    }
-
-    /// A certificate of a caller, as parameters of a URL.
-    fn caller(&self, role: &str) -> String {
-        let signed = self.sign(&[], role);
-        let cert = self.folder.path().join(format!("{role}.pem"));
-        let key = self.folder.path().join(format!("{role}.key"));
-        std::fs::write(&cert, signed.certificate).unwrap();
-        std::fs::write(&key, signed.key).unwrap();
-        format!("sslcert={}&sslkey={}", cert.display(), key.display())
-    }
-}
-
-/// What an authority says of itself.
-fn authority(name: &str, hosts: &[&str]) -> CertificateParams {
-    let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-    let mut params = CertificateParams::new(hosts).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
-}
 
 /// A server with a certificate for `localhost`, on which `app` needs a password and the rules
 /// hold for others.

@@ -7,6 +7,8 @@
 
 #[path = "../postgres/across.rs"]
 mod across;
+#[path = "../postgres/authority.rs"]
+mod authority;
 mod conformance;
 mod network;
 #[path = "../postgres/nodes.rs"]
@@ -16,4 +18,5 @@ mod orders;
 mod outages;
 mod servers;
 mod shared;
+mod tls;
 mod writes;

@@ -1,0 +1,101 @@
+//! TLS to a real server: whom it is spoken with, and what is said where that fails.
+
+use onceward::Store as _;
+use onceward::testing::records::{self, LONG};
+use onceward_rig::redis::{Options, RedisServer};
+use onceward_stores::redis::RedisStore;
+use onceward_stores::{OpenError, StoreUrl};
+
+use crate::authority::{Authority, Signed};
+
+/// A server with a certificate for `localhost` and a password.
+async fn start(signed: &Signed, trusts: Option<&str>) -> RedisServer {
+    let options = Options::default().password("s3cret");
+    RedisServer::start(options.tls(&signed.certificate, &signed.key, trusts)).await
+}
+
+fn url(server: &RedisServer, host: &str, parameters: &str) -> String {
+    let port = server.tls_port();
+    format!("rediss://:s3cret@{host}:{port}?{parameters}")
+}
+
+fn root(authority: &Authority) -> String {
+    format!("sslrootcert={}", authority.root().display())
+}
+
+/// Opens a store, and writes and reads with it.
+async fn works(url: &str) {
+    let settings = url.parse().expect("the URL is good");
+    let store = RedisStore::open(settings).expect("the store opens");
+    let shown = format!("{store:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+    let slot = records::slot(url);
+    let until = store.get(slot).await.unwrap().now + LONG;
+    let inserted = store.insert(slot, &records::claimed(LONG), until).await;
+    assert!(inserted.is_ok(), "{inserted:?}");
+    assert!(store.get(slot).await.unwrap().value.is_some());
+}
+
+/// Why a store does not open.
+fn refused(url: &str) -> String {
+    let url: StoreUrl = url.parse().expect("the URL is good");
+    let error = onceward_stores::open(&url).expect_err("it does not open");
+    let line = error.line();
+    for text in [&line, &error.hint(), &format!("{error:?} {url:?} {url}")] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    assert!(!line.contains('\n'), "{line}");
+    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+    assert!(error.hint().contains("sslrootcert"), "{}", error.hint());
+    line
+}
+
+#[tokio::test]
+async fn a_server_is_spoken_with_whose_certificate_is_signed_by_the_root() {
+    let authority = Authority::new("ours");
+    let server = start(&authority.sign(&["localhost"], "server"), None).await;
+    works(&url(&server, "localhost", &root(&authority))).await;
+}
+
+#[tokio::test]
+async fn another_authority_and_another_name_are_refused() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let server = start(&ours.sign(&["localhost"], "server"), None).await;
+    refused(&url(&server, "localhost", &root(&theirs)));
+    // The system's own authorities did not sign it either.
+    refused(&url(&server, "localhost", ""));
+    refused(&url(&server, "127.0.0.1", &root(&ours)));
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_callers_own_is_sent_where_it_is_given() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let trusted = std::fs::read_to_string(ours.root()).unwrap();
+    let server = start(&ours.sign(&["localhost"], "server"), Some(&trusted)).await;
+    let of = |own: &str| url(&server, "localhost", &format!("{}&{own}", root(&ours)));
+    works(&of(&ours.caller("app"))).await;
+    refused(&of(&theirs.caller("app")));
+    refused(&url(&server, "localhost", &root(&ours)));
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_refused() {
+    let authority = Authority::new("ours");
+    let server = RedisServer::start(Options::default().password("s3cret")).await;
+    let port = server.addr().port();
+    let root = root(&authority);
+    refused(&format!("rediss://:s3cret@localhost:{port}?{root}"));
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let authority = Authority::new("ours");
+    let server = start(&authority.sign(&["localhost"], "server"), None).await;
+    let missing = authority.folder.path().join("missing.pem");
+    let name = missing.display();
+    let line = refused(&url(&server, "localhost", &format!("sslrootcert={name}")));
+    assert!(line.contains(&name.to_string()), "{line}");
+    let own = format!("{}&sslcert={name}&sslkey={name}", root(&authority));
+    let line = refused(&url(&server, "localhost", &own));
+    assert!(line.contains(&name.to_string()), "{line}");
+}
