@@ -36,8 +36,15 @@ async fn works(url: &str) {
     assert!(store.get(slot).await.unwrap().value.is_some());
 }
 
-/// Why a store does not open.
+/// Why a store does not open: TLS is what went wrong.
 fn refused(url: &str) -> String {
+    let error = refusal(url);
+    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+    assert!(error.hint().contains("sslrootcert"), "{}", error.hint());
+    error.line()
+}
+
+fn refusal(url: &str) -> OpenError {
     let url: StoreUrl = url.parse().expect("the URL is good");
     let error = onceward_stores::open(&url).expect_err("it does not open");
     let line = error.line();
@@ -45,9 +52,7 @@ fn refused(url: &str) -> String {
         assert!(!text.contains("s3cret"), "{text}");
     }
     assert!(!line.contains('\n'), "{line}");
-    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
-    assert!(error.hint().contains("sslrootcert"), "{}", error.hint());
-    line
+    error
 }
 
 #[tokio::test]
@@ -79,12 +84,13 @@ async fn a_certificate_of_the_callers_own_is_sent_where_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_refused() {
+async fn a_server_that_speaks_no_tls_does_not_answer() {
     let authority = Authority::new("ours");
     let server = RedisServer::start(Options::default().password("s3cret")).await;
     let port = server.addr().port();
     let root = root(&authority);
-    refused(&format!("rediss://:s3cret@localhost:{port}?{root}"));
+    let error = refusal(&format!("rediss://:s3cret@localhost:{port}?{root}"));
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
 }
 
 #[tokio::test]

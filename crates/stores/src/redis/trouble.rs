@@ -167,6 +167,7 @@ fn is_tls(error: &RedisError) -> bool {
         "TLS",
         "tls",
         "corrupt message",
+        "fatal alert",
         "HandshakeFailure",
     ];
     signs.iter().any(|sign| text.contains(sign))
