@@ -119,7 +119,7 @@ fn no_two_faults_break_the_promise_on_the_memory_store() {
     assert_eq!(singles.wrong.first(), None, "with one fault");
     assert_eq!(singles.missed, 0, "every planned fault strikes");
 
-    let budget = Budget::seconds(60);
+    let budget = Budget::seconds(100);
     let pairs = plans.run(&Memory, ANSWERED, &|| budget.lasts());
     let (ran, planned) = (pairs.trials, plans.len() as u64);
     let share = match ran < planned {
