@@ -1,7 +1,8 @@
-//! Certificates that tests sign themselves.
+//! Certificates that tests sign themselves, and stores that do not open with them.
 
 use std::path::PathBuf;
 
+use onceward_stores::{OpenError, StoreUrl};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
@@ -67,4 +68,16 @@ pub(crate) fn authority(name: &str, hosts: &[&str]) -> CertificateParams {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, name);
     params
+}
+
+/// Why a store does not open. Says so on one line, and nowhere with the password.
+pub(crate) fn refusal(url: &str) -> OpenError {
+    let url: StoreUrl = url.parse().expect("the URL is good");
+    let error = onceward_stores::open(&url).expect_err("it does not open");
+    let line = error.line();
+    for text in [&line, &error.hint(), &format!("{error:?} {url:?} {url}")] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    assert!(!line.contains('\n'), "{line}");
+    error
 }

@@ -5,12 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use onceward_rig::postgres::{Builder, Server};
-use onceward_stores::StoreUrl;
 use onceward_stores::postgres::PostgresStore;
 use rcgen::KeyPair;
 use tempfile::TempDir;
 
-use crate::authority::{Authority, authority};
+use crate::authority::{Authority, authority, refusal};
 use crate::shared::open;
 
 const HINT: &str = "see sslmode, sslrootcert, sslcert and sslkey in the URL, the names in the \
@@ -71,13 +70,8 @@ async fn safely(server: &Server, url: &str) {
 
 /// Why a store does not open.
 fn refused(url: &str) -> String {
-    let url: StoreUrl = url.parse().expect("the URL is good");
-    let error = onceward_stores::open(&url).expect_err("it does not open");
+    let error = refusal(url);
     let line = error.line();
-    for text in [&line, &error.hint(), &format!("{error:?} {url:?} {url}")] {
-        assert!(!text.contains("s3cret"), "{text}");
-    }
-    assert!(!line.contains('\n'), "{line}");
     assert_eq!(error.hint(), HINT, "{line}");
     line
 }

@@ -252,6 +252,7 @@ impl Shared {
         [call(t, take), call(l, look)]
     }
 
+    /// What the rows tell of the slot, and whether that is ours.
     fn looked(&self, slot: SlotId, rows: Vec<Option<Cells>>) -> Result<Looked, Error> {
         let Ok([Some(taken), Some(row)]) = <[_; 2]>::try_from(rows) else {
             return Err(Error::Database("a statement had no answer".into()));
@@ -260,11 +261,6 @@ impl Shared {
         if taken.began != row.began {
             return Err(Error::Apart);
         }
-        self.sought(slot, taken.yes, row)
-    }
-
-    /// What a row tells of the slot, and whether that is ours.
-    fn sought(&self, slot: SlotId, taken: bool, row: Cells) -> Result<Looked, Error> {
         let unreadable = |source| onceward::Error::Store(store::Error::Unreadable { slot, source });
         let found = match (row.record, row.written) {
             (None, None) => None,
@@ -276,7 +272,7 @@ impl Shared {
             _ => return Err(unreadable("a column is empty".into()).into()),
         };
         Ok(Looked {
-            taken,
+            taken: taken.yes,
             began: row.began,
             found,
             now: timestamp(self.store.terms().now(row.number)),

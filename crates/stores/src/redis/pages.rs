@@ -96,10 +96,7 @@ async fn filed(
         let ask = Ask::new(target, command, Nature::Read).of_script(script);
         return match run(inner, ask).await? {
             Value::Array(each) if !each.is_empty() => Ok(each.into_iter().map(slots_of).collect()),
-            _ => Err(Error::unavailable(
-                KIND,
-                "a script gave an answer of another kind",
-            )),
+            _ => Err(reply::strange()),
         };
     }
     // The partitions of a cluster are on several servers, and no script may ask for them at once.

@@ -94,7 +94,8 @@ impl Said {
     }
 }
 
-fn strange() -> Error {
+/// What is said of an answer that no script of ours gives.
+pub(super) fn strange() -> Error {
     Error::unavailable(KIND, "a script gave an answer of another kind")
 }
 

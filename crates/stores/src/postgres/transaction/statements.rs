@@ -32,10 +32,6 @@ pub(in super::super) struct Sql {
     /// Reads the record. On its own, after the slot was asked for: a statement that does both
     /// reads from before it has the slot, and misses whatever was committed in between.
     pub(super) look: Statement,
-    /// Asks for the slot and reads the record at once, in a transaction that was begun for it.
-    /// What was committed right before the slot was free may be missed: then the write finds it,
-    /// the work is rolled back with everything else, and the next try replays.
-    pub(super) seek: Statement,
     /// Keeps the record that was read from being changed until the transaction ends. Skips it
     /// where somebody is about to change it: to wait would be to hold a connection.
     pub(super) hold: Statement,
@@ -82,10 +78,6 @@ impl Sql {
                  FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $1::bytea"
             ),
             format!(
-                "SELECT pg_try_advisory_xact_lock($1::int8), {RAW_MICROS}, r.written, r.record, \
-                 {BEGAN} FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $2::bytea"
-            ),
-            format!(
                 "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
                  WHERE r.slot = $1::bytea AND r.fence = $2::text::uuid FOR UPDATE SKIP LOCKED"
             ),
@@ -117,7 +109,7 @@ impl Sql {
             ),
         ];
         let mut at = 0;
-        let [take, look, seek, hold, put, swap, stage] = texts.map(|text| {
+        let [take, look, hold, put, swap, stage] = texts.map(|text| {
             at += 1;
             Statement {
                 text: text.into(),
@@ -127,7 +119,6 @@ impl Sql {
         Self {
             take,
             look,
-            seek,
             hold,
             put,
             swap,

@@ -84,14 +84,12 @@ impl Shared {
         own: &Own,
     ) -> Result<Asked<P::Open>, RunError> {
         let slot = arrival.id();
-        let values = [self.lock(slot), Value::Bytes(slot.as_bytes())];
-        let seek = [call(&self.sql.seek, &values)];
-        let opened = source.open(&seek, self.within()).await;
+        let (take, look) = ([self.lock(slot)], [Value::Bytes(slot.as_bytes())]);
+        let opened = source
+            .open(&self.looking(&take, &look), self.within())
+            .await;
         let (mut open, rows) = opened.map_err(|fault| failed(fault.into()))?;
-        let Some(row) = rows.into_iter().next().flatten() else {
-            return Err(failed(Error::Database("a statement had no answer".into())));
-        };
-        let looked = self.sought(slot, row.yes, row).map_err(failed)?;
+        let looked = self.looked(slot, rows).map_err(failed)?;
         let begun = match own.reclaims(&looked) {
             Some(found) => {
                 let paused = Paused::new(self.clone(), arrival.clone(), found, false);
