@@ -49,6 +49,7 @@ use crate::reckon::timestamp;
 
 mod fault;
 mod hub;
+mod opening;
 mod patience;
 mod phase;
 mod run;

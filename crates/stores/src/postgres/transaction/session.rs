@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, join, join_all};
 use onceward::BoxError;
 use tokio::sync::OnceCell;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Transaction};
 
 use super::fault::Fault;
+use super::opening::Opening;
 use super::statements::{Sql, Statement};
 
 /// A transaction that the caller has begun, and will commit or roll back.
@@ -72,6 +73,7 @@ pub struct Cells {
 pub struct Connection {
     client: Client,
     prepared: Prepared,
+    opening: Opening,
     /// Whether it once did not answer in time.
     is_late: AtomicBool,
 }
@@ -98,6 +100,7 @@ impl Connection {
         Self {
             client,
             prepared: Prepared::default(),
+            opening: Opening::default(),
             is_late: AtomicBool::new(false),
         }
     }
@@ -119,6 +122,20 @@ impl Connection {
             inner: self.client.transaction().await?,
             prepared: &self.prepared,
         })
+    }
+
+    /// Begins a transaction and sends its first calls, all in one go.
+    pub(super) async fn begin(&self, calls: &[Call<'_>]) -> Answers {
+        if let Some(rows) = self.opening.begin(&self.client, calls).await? {
+            return Ok(rows);
+        }
+        self.prepare(calls).await?;
+        let mut session = self;
+        // Still one round trip, in this order.
+        let begin = self.client.batch_execute("BEGIN");
+        let (began, rows) = join(begin, session.calls(calls)).await;
+        began?;
+        rows
     }
 
     /// Prepares what is not prepared yet.

@@ -139,7 +139,7 @@ impl<C: Checkout> Source for C {
                 connection: given.map_err(Fault::Gone)?,
                 open: true,
             };
-            let rows = timeout(within, opened.begin(calls)).await;
+            let rows = timeout(within, opened.connection.begin(calls)).await;
             let rows = rows.map_err(|_| {
                 opened.spend();
                 Fault::Gone(LATE.into())
@@ -155,17 +155,6 @@ impl<C: Deref<Target = Connection>> OpenOn<C> {
     /// There is nothing to roll back any more.
     fn ended(&mut self) {
         self.open = false;
-    }
-
-    /// Begins the transaction and sends its first calls.
-    async fn begin(&self, calls: &[Call<'_>]) -> Answers {
-        self.connection.prepare(calls).await?;
-        let mut session = &*self.connection;
-        // One round trip for all of it, in this order.
-        let begin = self.connection.batch_execute("BEGIN");
-        let (began, rows) = join(begin, session.calls(calls)).await;
-        began?;
-        rows
     }
 }
 

@@ -16,6 +16,8 @@ use super::{Error, Session};
 pub(super) struct Statement {
     pub(super) text: Arc<str>,
     pub(super) at: usize,
+    /// What it is prepared as where that has a name: the same for the same text alone.
+    pub(super) name: Arc<str>,
 }
 
 /// The statements of one schema and prefix.
@@ -62,7 +64,7 @@ fn in_one(proof: usize, value: &str, kind: &str) -> String {
 
 impl Sql {
     /// How many statements there are.
-    pub(super) const COUNT: usize = 7;
+    pub(super) const COUNT: usize = 6;
 
     pub(in super::super) fn new(settings: &Settings) -> Self {
         let records = settings.table("records");
@@ -112,6 +114,7 @@ impl Sql {
         let [take, look, hold, put, swap, stage] = texts.map(|text| {
             at += 1;
             Statement {
+                name: format!("onceward_{:016x}", settings.lock(&text)).into(),
                 text: text.into(),
                 at: at - 1,
             }
