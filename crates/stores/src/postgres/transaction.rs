@@ -36,6 +36,7 @@
 //! lets only one transaction with a notification commit at a time, disk and all.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use onceward::protocol::{Step, claim, decide};
 use onceward::store::{self, Store as _, Swap};
@@ -237,24 +238,8 @@ impl Shared {
     /// Asks for the slot and reads it, in one go where the driver can.
     async fn look<S: Session>(&self, session: &mut S, slot: SlotId) -> Result<Looked, Error> {
         let (take, look) = ([self.lock(slot)], [Value::Bytes(slot.as_bytes())]);
-        let calls = self.looking(&take, &look);
+        let calls = [call(&self.sql.take, &take), call(&self.sql.look, &look)];
         let rows = session.calls(&calls).await?;
-        self.looked(slot, rows)
-    }
-
-    fn lock(&self, slot: SlotId) -> Value<'static> {
-        Value::Int(slot.spread().cast_signed() ^ self.locks)
-    }
-
-    fn looking<'a>(&'a self, take: &'a [Value<'a>], look: &'a [Value<'a>]) -> [Call<'a>; 2] {
-        let Sql {
-            take: t, look: l, ..
-        } = &*self.sql;
-        [call(t, take), call(l, look)]
-    }
-
-    /// What the rows tell of the slot, and whether that is ours.
-    fn looked(&self, slot: SlotId, rows: Vec<Option<Cells>>) -> Result<Looked, Error> {
         let Ok([Some(taken), Some(row)]) = <[_; 2]>::try_from(rows) else {
             return Err(Error::Database("a statement had no answer".into()));
         };
@@ -262,8 +247,35 @@ impl Shared {
         if taken.began != row.began {
             return Err(Error::Apart);
         }
+        self.looked(slot, &taken, Some(row))
+    }
+
+    /// The same in a transaction that is begun with it.
+    async fn open<P: Source>(&self, source: &P, slot: SlotId) -> Result<(P::Open, Looked), Error> {
+        let (take, find) = ([self.lock(slot)], [Value::Bytes(slot.as_bytes())]);
+        let calls = [call(&self.sql.take, &take), call(&self.sql.find, &find)];
+        let (open, rows) = source.open(&calls, self.within()).await?;
+        let Ok([Some(taken), row]) = <[_; 2]>::try_from(rows) else {
+            return Err(Error::Database("a statement had no answer".into()));
+        };
+        let looked = self.looked(slot, &taken, row)?;
+        Ok((open, looked))
+    }
+
+    fn lock(&self, slot: SlotId) -> Value<'static> {
+        Value::Int(slot.spread().cast_signed() ^ self.locks)
+    }
+
+    /// How long the database has to answer.
+    fn within(&self) -> Duration {
+        self.store.settings().timeout()
+    }
+
+    /// What the rows tell of the slot, and whether that is ours.
+    fn looked(&self, slot: SlotId, taken: &Cells, row: Option<Cells>) -> Result<Looked, Error> {
         let unreadable = |source| onceward::Error::Store(store::Error::Unreadable { slot, source });
-        let found = match (row.record, row.written) {
+        let (record, written) = row.map_or((None, None), |row| (row.record, row.written));
+        let found = match (record, written) {
             (None, None) => None,
             (Some(bytes), Some(written)) => {
                 let decoded = codec::decode(&bytes, timestamp(written));
@@ -274,9 +286,9 @@ impl Shared {
         };
         Ok(Looked {
             taken: taken.yes,
-            began: row.began,
+            began: taken.began,
             found,
-            now: timestamp(self.store.terms().now(row.number)),
+            now: timestamp(self.store.terms().now(taken.number)),
         })
     }
 

@@ -34,6 +34,9 @@ pub(in super::super) struct Sql {
     /// Reads the record. On its own, after the slot was asked for: a statement that does both
     /// reads from before it has the slot, and misses whatever was committed in between.
     pub(super) look: Statement,
+    /// The same, with no answer where there is no record, and without the times: for transactions
+    /// that were begun with the question.
+    pub(super) find: Statement,
     /// Keeps the record that was read from being changed until the transaction ends. Skips it
     /// where somebody is about to change it: to wait would be to hold a connection.
     pub(super) hold: Statement,
@@ -64,7 +67,7 @@ fn in_one(proof: usize, value: &str, kind: &str) -> String {
 
 impl Sql {
     /// How many statements there are.
-    pub(super) const COUNT: usize = 6;
+    pub(super) const COUNT: usize = 7;
 
     pub(in super::super) fn new(settings: &Settings) -> Self {
         let records = settings.table("records");
@@ -72,12 +75,16 @@ impl Sql {
         let turns = settings.lock("stage");
         let texts = [
             format!(
-                "SELECT pg_try_advisory_xact_lock($1::int8), 0::int8, NULL::int8, NULL::bytea, \
-                 {BEGAN}"
+                "SELECT pg_try_advisory_xact_lock($1::int8), {RAW_MICROS}, NULL::int8, \
+                 NULL::bytea, {BEGAN}"
             ),
             format!(
                 "SELECT true, {RAW_MICROS}, r.written, r.record, {BEGAN} \
                  FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $1::bytea"
+            ),
+            format!(
+                "SELECT true, 0::int8, r.written, r.record, 0::int8 FROM {records} r \
+                 WHERE r.slot = $1::bytea"
             ),
             format!(
                 "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
@@ -111,7 +118,7 @@ impl Sql {
             ),
         ];
         let mut at = 0;
-        let [take, look, hold, put, swap, stage] = texts.map(|text| {
+        let [take, look, find, hold, put, swap, stage] = texts.map(|text| {
             at += 1;
             Statement {
                 name: format!("onceward_{:016x}", settings.lock(&text)).into(),
@@ -122,6 +129,7 @@ impl Sql {
         Self {
             take,
             look,
+            find,
             hold,
             put,
             swap,

@@ -1,7 +1,6 @@
 //! One try: a transaction, or one after the other while recovery points are reached.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use onceward::record::Point;
 use onceward::{Answer, Arrival, BoxError, Outcome, Reason, Record, RunError, Unsettled};
@@ -9,7 +8,6 @@ use tokio::time::timeout;
 
 use super::super::fault::{Fault, Unfinished};
 use super::super::phase::Paused;
-use super::super::session::Value;
 use super::super::source::{LATE, Open, Source};
 use super::super::tx::Tx;
 use super::super::{Begun, Error, Looked, Shared, Work, call};
@@ -83,13 +81,8 @@ impl Shared {
         arrival: &Arrival,
         own: &Own,
     ) -> Result<Asked<P::Open>, RunError> {
-        let slot = arrival.id();
-        let (take, look) = ([self.lock(slot)], [Value::Bytes(slot.as_bytes())]);
-        let opened = source
-            .open(&self.looking(&take, &look), self.within())
-            .await;
-        let (mut open, rows) = opened.map_err(|fault| failed(fault.into()))?;
-        let looked = self.looked(slot, rows).map_err(failed)?;
+        let opened = self.open(source, arrival.id()).await;
+        let (mut open, looked) = opened.map_err(failed)?;
         let begun = match own.reclaims(&looked) {
             Some(found) => {
                 let paused = Paused::new(self.clone(), arrival.clone(), found, false);
@@ -112,11 +105,6 @@ impl Shared {
             Err(Error::Overtaken(error)) => Ok(Asked::Tried(Tried::Overtaken(error))),
             Err(error) => Err(failed(error)),
         }
-    }
-
-    /// How long the database has to answer.
-    fn within(&self) -> Duration {
-        self.store.settings().timeout()
     }
 
     /// Asks something in a transaction. A connection that does not answer in time is not used
