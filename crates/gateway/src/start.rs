@@ -194,6 +194,7 @@ impl Gateway {
         };
         let all = async { tokio::join!(work, self.serve_admin(operators, &closing, &closed)) };
         let left = tokio::select! {
+            biased;
             (left, ()) = all => left,
             never = self.do_chores() => match never {},
             never = self.take_census() => match never {},

@@ -1,8 +1,8 @@
 //! The gateway in a simulated world: its hosts, wires and clocks are a seed's, and nothing else.
 //!
-//! Built with `--cfg onceward_simulated`, which puts the gateway on the simulated network, and
-//! with `--cfg tokio_unstable`, by which tokio draws its lots from the seed.
-//! `ONCEWARD_SEED=n` plays one seed and prints what happened.
+//! Built with `--cfg onceward_simulated`, which puts the gateway on the simulated network. Nothing
+//! here or in the gateway lets tokio draw lots: what waits for several things looks at them in
+//! order. `ONCEWARD_SEED=n` plays one seed and prints what happened.
 #![cfg(onceward_simulated)]
 
 mod budget;
@@ -18,8 +18,10 @@ mod run;
 mod service;
 mod wire;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -128,23 +130,32 @@ fn a_seed_repeats_itself() {
     );
 }
 
-/// Plays a seed; a panic breaks the promise, too.
+/// Plays a seed; a panic breaks the promise, too, also that of a task nobody waits for.
 fn played(seed: u64) -> Ran {
-    panic::catch_unwind(|| play(seed)).unwrap_or_else(|cause| {
-        let what = cause.downcast_ref::<String>().cloned();
-        let what = what.or_else(|| cause.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-        Ran {
-            broken: vec![format!("panicked: {}", what.unwrap_or_default())],
-            ..Ran::default()
-        }
-    })
+    static LISTEN: Once = Once::new();
+    LISTEN.call_once(|| {
+        let told = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICS.with_borrow_mut(|panics| panics.push(format!("panicked: {panic}")));
+            told(panic);
+        }));
+    });
+    let ran = panic::catch_unwind(|| play(seed));
+    let mut ran = ran.unwrap_or_default();
+    ran.broken.extend(PANICS.take());
+    ran
+}
+
+thread_local! {
+    /// What panicked on this thread, which plays one seed at a time.
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The command that plays a seed.
 fn replay(seed: u64) -> String {
     format!(
-        "ONCEWARD_SEED={seed} RUSTFLAGS='--cfg onceward_simulated --cfg tokio_unstable' \
-         CARGO_TARGET_DIR=target/simulated cargo test -p onceward-gateway --test simulation \
+        "ONCEWARD_SEED={seed} RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc/onceward_simulated \
+         cargo --config scripts/proof.toml test --workspace --all-features --test simulation \
          -- --nocapture every_seed"
     )
 }
