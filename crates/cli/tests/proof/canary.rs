@@ -334,12 +334,12 @@ impl Sum {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_known_by_credential_leak_nothing_to_each_other_or_to_a_text_log() {
-    canaries("text", "", 14).await;
+    canaries("text", "", 9).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_named_by_a_proxy_leak_nothing_to_each_other_or_to_a_json_log() {
     let identity = "[identity]\nfrom = \"header\"\n\
                     header = { name = \"X-Tenant\", peers = [\"127.0.0.1/32\"] }\n";
-    canaries("json", identity, 14).await;
+    canaries("json", identity, 9).await;
 }

@@ -424,10 +424,10 @@ fn moments(number: usize) -> Vec<Moment> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_on_a_keyed_route_gets_one_answer_whoever_is_killed() {
-    storm("retry storm, keyed", "keyed", 20).await;
+    storm("retry storm, keyed", "keyed", 5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_on_an_opaque_route_gets_one_answer_whoever_is_killed() {
-    storm("retry storm, opaque", "opaque", 20).await;
+    storm("retry storm, opaque", "opaque", 5).await;
 }

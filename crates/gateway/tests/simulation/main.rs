@@ -20,7 +20,7 @@ mod wire;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::panic;
+use std::panic::{self, UnwindSafe};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -130,8 +130,31 @@ fn a_seed_repeats_itself() {
     );
 }
 
-/// Plays a seed; a panic breaks the promise, too, also that of a task nobody waits for.
+#[test]
+fn a_panic_of_a_task_that_nobody_waits_for_is_noticed() {
+    let ran = watched(|| {
+        let mut sim = turmoil::Builder::new().build();
+        sim.client("lone", async {
+            tokio::spawn(async { panic!("nobody hears this") });
+            tokio::task::yield_now().await;
+            Ok(())
+        });
+        sim.run().expect("nothing else is wrong");
+        Ran::default()
+    });
+    let [broken] = &ran.broken[..] else {
+        panic!("{:?}", ran.broken);
+    };
+    assert!(broken.contains("nobody hears this"), "{broken}");
+}
+
+/// Plays a seed.
 fn played(seed: u64) -> Ran {
+    watched(|| play(seed))
+}
+
+/// Plays something; a panic breaks the promise, too, also that of a task nobody waits for.
+fn watched(play: impl FnOnce() -> Ran + UnwindSafe) -> Ran {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
         let told = panic::take_hook();
@@ -140,9 +163,13 @@ fn played(seed: u64) -> Ran {
             told(panic);
         }));
     });
-    let ran = panic::catch_unwind(|| play(seed));
+    let ran = panic::catch_unwind(play);
+    let mut panics = PANICS.take();
+    if ran.is_err() && panics.is_empty() {
+        panics.push("panicked, and said nothing".to_owned());
+    }
     let mut ran = ran.unwrap_or_default();
-    ran.broken.extend(PANICS.take());
+    ran.broken.append(&mut panics);
     ran
 }
 

@@ -413,7 +413,9 @@ impl From<Fault> for Error {
         match fault {
             Fault::Conflict(source) | Fault::Missed(source) => Self::Overtaken(source),
             Fault::Apart => Self::Apart,
-            Fault::Gone(source) | Fault::Refused(source) => Self::Database(source),
+            Fault::Forgotten(source) | Fault::Gone(source) | Fault::Refused(source) => {
+                Self::Database(source)
+            }
         }
     }
 }

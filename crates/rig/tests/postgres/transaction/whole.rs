@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use onceward::{BoxError, OnBusy, Outcome, Policy, RunError, Timestamp};
@@ -171,23 +172,44 @@ async fn a_commit_that_is_not_answered_is_pending_and_its_connection_is_not_used
 
 #[tokio::test]
 async fn a_connection_that_does_not_answer_the_begin_is_given_up_in_time() {
-    let world = &World::new().await;
-    let (proxy, pool) = through_a_proxy(world);
-    let store = open(&format!("{}&timeout=500ms", world.url)).await;
-    let keys = Transactional::new(&store, Policy::default()).await.unwrap();
-    drop(pool.get().await.unwrap());
-    proxy.strike(Fault::HalfOpen);
-    let charge = async || {
-        let work = |tx: InTx| async move {
-            world.insert(&*tx, "k1", 1).await?;
-            Ok::<_, BoxError>(Outcome::success("done"))
+    // New connections hang where a statement is prepared, used ones at the beginning itself.
+    for is_new in [true, false] {
+        let world = &World::new().await;
+        let (proxy, pool) = through_a_proxy(world);
+        let store = open(&format!("{}&timeout=500ms", world.url)).await;
+        let keys = Transactional::new(&store, Policy::default()).await.unwrap();
+        let charge = async |key: &str| {
+            let work = |tx: InTx| async move {
+                world.insert(&*tx, key, 1).await?;
+                Ok::<_, BoxError>(Outcome::success("done"))
+            };
+            keys.run(&pool, &world.slot(key), payload(1), work).await
         };
-        keys.run(&pool, &world.slot("k1"), payload(1), work).await
-    };
-    let error = charge().await.unwrap_err();
-    assert!(matches!(error, RunError::Engine(_)), "{error:?}");
-    charge().await.unwrap();
-    assert_eq!(world.charges().await, 1);
+        match is_new {
+            true => drop(pool.get().await.unwrap()),
+            false => drop(charge("k0").await.unwrap()),
+        }
+        let before = world.charges().await;
+        proxy.strike(Fault::HalfOpen);
+        let error = charge("k1").await.unwrap_err();
+        assert!(matches!(error, RunError::Engine(_)), "{error:?}");
+        charge("k1").await.unwrap();
+        assert_eq!(world.charges().await, before + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_while_it_begins_leaves_the_slot_free() {
+    let world = &World::new().await;
+    world.charge("k0", 1).await.unwrap();
+    let slot = world.slot("k1");
+    let work = async |_: InTx| -> Result<Outcome, BoxError> { panic!("it is gone by then") };
+    let run = world.keys.run(&world.pool, &slot, payload(1), work);
+    // Polled once: the message is on its way, and nobody hears the answer.
+    assert!(Box::pin(run).now_or_never().is_none());
+    let answer = world.charge("k1", 1).await.unwrap();
+    assert!(!answer.replayed);
+    assert_eq!(world.charges().await, 2);
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ pub enum Fault {
     Missed(BoxError),
     /// The transaction is not the one in which the slot was asked for.
     Apart,
+    /// The connection does not know a statement any more that was prepared on it.
+    Forgotten(BoxError),
     /// The line broke, the server went away, or it did not answer in time.
     Gone(BoxError),
     /// Anything else.
@@ -49,6 +51,7 @@ impl Fault {
             "40001" | "40P01" => Self::Conflict(error),
             "23505" | "22012" => Self::Missed(error),
             "22P02" => Self::Apart,
+            "26000" => Self::Forgotten(error),
             // The connection failed, or an operator or a shutdown cut in.
             code if code.starts_with("08") || code.starts_with("57P") => Self::Gone(error),
             _ => Self::Refused(error),

@@ -21,8 +21,9 @@ use super::statements::{Sql, Statement};
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     named: [OnceCell<Arc<str>>; Sql::COUNT],
-    /// Whether this way is of no use here: names are forgotten, as by a pooler that changes the
-    /// connection behind this one, or answers are written in a way that is not read here.
+    /// Whether this way is of no use here: names are refused or forgotten, as by a pooler that
+    /// changes the connection behind this one, or answers are written in a way that is not read
+    /// here.
     is_closed: AtomicBool,
 }
 
@@ -38,24 +39,34 @@ impl Opening {
         if self.is_closed.load(Ordering::Relaxed) || !self.prepare(client, calls).await? {
             return Ok(None);
         }
-        let answered = client.simple_query(&text(calls)).await;
-        let rows = match answered {
-            Ok(messages) => rows(messages),
-            Err(error) if error.code() == Some(&SqlState::INVALID_SQL_STATEMENT_NAME) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let messages = client.simple_query(&text(calls)).await?;
+        let rows = rows(messages);
         if rows.is_none() {
-            self.is_closed.store(true, Ordering::Relaxed);
+            self.close();
             client.batch_execute("ROLLBACK").await?;
         }
         Ok(rows)
+    }
+
+    /// Does not go this way again.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 
     /// Prepares what is not prepared yet. Returns whether all of it is there by its name.
     async fn prepare(&self, client: &Client, calls: &[Call<'_>]) -> Result<bool, Fault> {
         for Call { statement, .. } in calls {
             let named = &self.named[statement.at];
-            let named = named.get_or_try_init(|| prepare(client, statement)).await?;
+            let named = named.get_or_try_init(|| prepare(client, statement)).await;
+            let named = match named.map_err(Fault::from) {
+                Ok(named) => named,
+                Err(gone @ Fault::Gone(_)) => return Err(gone),
+                // What is wrong with the statement itself is said the other way, too.
+                Err(_) => {
+                    self.close();
+                    return Ok(false);
+                }
+            };
             // Another name is that of other tables, which came first.
             if *named != statement.name {
                 return Ok(false);
@@ -88,11 +99,15 @@ fn text(calls: &[Call<'_>]) -> String {
     for Call { statement, values } in calls {
         text += ";EXECUTE ";
         text += &statement.name;
-        for (at, value) in values.iter().enumerate() {
-            text += if at == 0 { "(" } else { "," };
+        let mut before = '(';
+        for value in *values {
+            text.push(before);
             literal(&mut text, value);
+            before = ',';
         }
-        text += ")";
+        if !values.is_empty() {
+            text.push(')');
+        }
     }
     text
 }
@@ -111,7 +126,6 @@ struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         self.0.iter().try_for_each(|byte| {
             f.write_char(char::from(DIGITS[usize::from(byte >> 4)]))?;
             f.write_char(char::from(DIGITS[usize::from(byte & 15)]))
@@ -152,14 +166,33 @@ fn cells(row: &SimpleQueryRow) -> Option<Cells> {
 
 /// Reads bytes that are written as digits, as they are unless somebody has set it otherwise.
 fn bytes(text: &str) -> Option<Bytes> {
-    let digit = |digit: u8| char::from(digit).to_digit(16);
     let digits = text.strip_prefix("\\x")?.as_bytes();
-    let pairs = digits.chunks(2).map(|pair| match pair {
-        [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
-        _ => None,
-    });
-    pairs.collect()
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        let (high, low) = (VALUES[usize::from(*high)], VALUES[usize::from(*low)]);
+        if (high | low) > 0xf {
+            return None;
+        }
+        bytes.push(high << 4 | low);
+    }
+    Some(bytes.into())
 }
+
+/// What each byte is worth as a digit; more than 15 if it is none. Answers may be long.
+const VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[DIGITS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

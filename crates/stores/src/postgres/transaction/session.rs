@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join_all};
 use onceward::BoxError;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Transaction};
@@ -61,7 +62,7 @@ pub struct Cells {
     pub(in super::super) number: i64,
     pub(super) written: Option<i64>,
     pub(super) record: Option<Bytes>,
-    /// When the transaction began, in microseconds; 0 of a write.
+    /// When the transaction began, in microseconds, where that is asked for.
     pub(super) began: i64,
 }
 
@@ -72,7 +73,7 @@ pub struct Cells {
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
-    prepared: Prepared,
+    prepared: Mutex<Arc<Prepared>>,
     opening: Opening,
     /// Whether it once did not answer in time.
     is_late: AtomicBool,
@@ -81,7 +82,7 @@ pub struct Connection {
 /// A transaction on a [`Connection`]: what [`Connection::transaction`] returns.
 pub struct PreparedTransaction<'a> {
     inner: Transaction<'a>,
-    prepared: &'a Prepared,
+    prepared: Arc<Prepared>,
 }
 
 /// The statements of one connection, each prepared when it is first used.
@@ -99,10 +100,19 @@ impl Connection {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            prepared: Prepared::default(),
+            prepared: Mutex::default(),
             opening: Opening::default(),
             is_late: AtomicBool::new(false),
         }
+    }
+
+    /// The same without statements that are prepared in SQL, which save a little of the time that
+    /// [`Transactional::run`](super::Transactional::run) takes. For proxies that do not share a
+    /// connection any more on which something was prepared that way.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        self.opening.close();
+        self
     }
 
     /// Whether it is of no more use: closed, or it did not answer in time and nobody knows what
@@ -118,14 +128,28 @@ impl Connection {
 
     /// Begins a transaction.
     pub async fn transaction(&mut self) -> Result<PreparedTransaction<'_>, tokio_postgres::Error> {
+        let prepared = self.prepared();
         Ok(PreparedTransaction {
             inner: self.client.transaction().await?,
-            prepared: &self.prepared,
+            prepared,
         })
     }
 
-    /// Begins a transaction and sends its first calls, all in one go.
+    /// Begins a transaction and sends its first calls, all in one go. A connection that has
+    /// forgotten its statements, as `DISCARD ALL` makes it, is told them anew.
     pub(super) async fn begin(&self, calls: &[Call<'_>]) -> Answers {
+        match self.try_begin(calls).await {
+            Err(Fault::Forgotten(_)) => {
+                self.opening.close();
+                *self.prepared.lock() = Arc::default();
+                self.client.batch_execute("ROLLBACK").await?;
+                self.try_begin(calls).await
+            }
+            began => began,
+        }
+    }
+
+    async fn try_begin(&self, calls: &[Call<'_>]) -> Answers {
         if let Some(rows) = self.opening.begin(&self.client, calls).await? {
             return Ok(rows);
         }
@@ -140,7 +164,11 @@ impl Connection {
 
     /// Prepares what is not prepared yet.
     pub(super) async fn prepare(&self, calls: &[Call<'_>]) -> Result<(), Fault> {
-        self.prepared.fill(&self.client, calls).await
+        self.prepared().fill(&self.client, calls).await
+    }
+
+    fn prepared(&self) -> Arc<Prepared> {
+        Arc::clone(&self.prepared.lock())
     }
 }
 
@@ -248,13 +276,14 @@ impl Calls for &Transaction<'_> {
 
 impl Calls for &Connection {
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
-        send(&self.client, Some(&self.prepared), calls).boxed()
+        let prepared = self.prepared();
+        async move { send(&self.client, Some(&prepared), calls).await }.boxed()
     }
 }
 
 impl Calls for &PreparedTransaction<'_> {
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
-        send(self.inner.client(), Some(self.prepared), calls).boxed()
+        send(self.inner.client(), Some(&self.prepared), calls).boxed()
     }
 }
 

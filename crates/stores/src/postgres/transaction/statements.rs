@@ -25,7 +25,7 @@ pub(super) struct Statement {
 /// All that answer do so with the same five columns, so that a driver has one thing to learn: a
 /// yes or no, a number (the time in microseconds, where it is asked for), the stamp of a record
 /// and its bytes, and when the transaction began, by which it is told from any other of the
-/// connection. What writes a record or an event does not tell the last.
+/// connection. Times that nobody asks for are 0.
 #[derive(Debug)]
 pub(in super::super) struct Sql {
     /// Asks for the slot without waiting for it. Held until the transaction ends, however it
@@ -79,7 +79,7 @@ impl Sql {
                  NULL::bytea, {BEGAN}"
             ),
             format!(
-                "SELECT true, {RAW_MICROS}, r.written, r.record, {BEGAN} \
+                "SELECT true, 0::int8, r.written, r.record, {BEGAN} \
                  FROM (SELECT) one LEFT JOIN {records} r ON r.slot = $1::bytea"
             ),
             format!(
@@ -87,7 +87,7 @@ impl Sql {
                  WHERE r.slot = $1::bytea"
             ),
             format!(
-                "SELECT true, {RAW_MICROS}, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
+                "SELECT true, 0::int8, NULL::int8, NULL::bytea, {BEGAN} FROM {records} r \
                  WHERE r.slot = $1::bytea AND r.fence = $2::text::uuid FOR UPDATE SKIP LOCKED"
             ),
             format!(
@@ -153,5 +153,41 @@ impl Sql {
             Some(row) => Ok(row.number),
             None => Err(Error::Database("a statement had no answer".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_by_a_statement_that_does_not_ask_for_the_slot() {
+        let settings: Settings = "postgres://localhost/app".parse().unwrap();
+        let Sql {
+            take, look, find, ..
+        } = Sql::new(&settings);
+        let records = settings.table("records");
+        assert!(take.text.contains("pg_try_advisory_xact_lock"));
+        assert!(!take.text.contains(&records));
+        for reads in [look, find] {
+            assert!(reads.text.contains(&records));
+            assert!(!reads.text.contains("advisory"), "{}", reads.text);
+        }
+    }
+
+    #[test]
+    fn names_tell_of_texts_and_tables() {
+        let names = |url: &str| {
+            let sql = Sql::new(&url.parse().unwrap());
+            let named = [sql.take, sql.look, sql.find, sql.hold];
+            named.map(|statement| statement.name)
+        };
+        let one = names("postgres://localhost/app");
+        let two = names("postgres://localhost/app?schema=other");
+        let mut all: Vec<_> = one.iter().chain(&two).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 8);
+        assert_eq!(one, names("postgres://elsewhere/app"));
     }
 }

@@ -204,7 +204,9 @@ impl Shared {
             }
             // Nothing of it is kept: a constraint that is checked at the end, or a statement of
             // the work that failed without the work telling.
-            Unfinished::No(Fault::Refused(error)) => Err(self.gave_up(work, error).await),
+            Unfinished::No(Fault::Refused(error) | Fault::Forgotten(error)) => {
+                Err(self.gave_up(work, error).await)
+            }
             Unfinished::No(Fault::Gone(error)) if !work.is_whole() => Ok(Tried::InDoubt(error)),
             Unfinished::No(fault @ Fault::Gone(_)) => Err(failed(fault.into())),
         }
