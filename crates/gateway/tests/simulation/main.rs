@@ -55,7 +55,7 @@ fn every_seed_keeps_the_promise() {
         assert!(ran.broken.is_empty(), "seed {seed}: {:#?}", ran.broken);
         return;
     }
-    let budget = Budget::seconds(60);
+    let budget = Budget::seconds(75);
     let next = AtomicU64::new(0);
     let sums = Mutex::new(Sums::default());
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ fn a_seed_repeats_itself() {
     if std::env::var_os("ONCEWARD_SEED").is_some() {
         return;
     }
-    let budget = Budget::seconds(15);
+    let budget = Budget::seconds(60);
     let mut seeds = 0;
     let most = if Budget::is_long() { 2_000 } else { 200 };
     while budget.lasts() && seeds < most {
