@@ -27,7 +27,7 @@ const GROUP: usize = 300;
 const WAITERS_MAX: usize = 10_000;
 
 /// How often a gateway is killed, at the least.
-const KILLS: usize = 25;
+const KILLS: usize = 50;
 
 /// How many callers connect at a time: what a listener holds in line is a matter of the system.
 const CONNECTING: usize = 256;
