@@ -241,7 +241,7 @@ impl Shared {
         let calls = [call(&self.sql.take, &take), call(&self.sql.look, &look)];
         let rows = session.calls(&calls).await?;
         let Ok([Some(taken), Some(row)]) = <[_; 2]>::try_from(rows) else {
-            return Err(Error::Database("a statement had no answer".into()));
+            return Err(Error::unanswered());
         };
         // Each statement would stand alone, and the lock would have ended with the first.
         if taken.began != row.began {
@@ -256,7 +256,7 @@ impl Shared {
         let calls = [call(&self.sql.take, &take), call(&self.sql.find, &find)];
         let (open, rows) = source.open(&calls, self.within()).await?;
         let Ok([Some(taken), row]) = <[_; 2]>::try_from(rows) else {
-            return Err(Error::Database("a statement had no answer".into()));
+            return Err(Error::unanswered());
         };
         let looked = self.looked(slot, &taken, row)?;
         Ok((open, looked))
@@ -407,6 +407,13 @@ fn call<'a>(statement: &'a statements::Statement, values: &'a [Value<'a>]) -> Ca
 }
 
 // === impl Error ===
+
+impl Error {
+    /// A statement that answers did not.
+    fn unanswered() -> Self {
+        Self::Database("a statement had no answer".into())
+    }
+}
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {

@@ -207,6 +207,8 @@ async fn a_future_that_is_dropped_while_it_begins_leaves_the_slot_free() {
     let run = world.keys.run(&world.pool, &slot, payload(1), work);
     // Polled once: the message is on its way, and nobody hears the answer.
     assert!(Box::pin(run).now_or_never().is_none());
+    // Not on that connection, to which its own lock would be no obstacle.
+    let _dropped = world.pool.get().await.unwrap();
     let answer = world.charge("k1", 1).await.unwrap();
     assert!(!answer.replayed);
     assert_eq!(world.charges().await, 2);

@@ -151,7 +151,7 @@ impl Sql {
         let rows = session.calls(&[Call { statement, values }]).await?;
         match rows.into_iter().next().flatten() {
             Some(row) => Ok(row.number),
-            None => Err(Error::Database("a statement had no answer".into())),
+            None => Err(Error::unanswered()),
         }
     }
 }
