@@ -8,6 +8,7 @@ use onceward::store::Error;
 use onceward::{Fence, SlotId, Timestamp};
 
 use super::base::Base;
+use super::claims::{Claims, list_key};
 use super::journal::{Batch as Written, Mark};
 use super::value::{Draft, IndexKey, Value};
 
@@ -86,6 +87,7 @@ impl Batch {
     pub(super) fn swap(
         &mut self,
         base: &Base,
+        claims: &Claims,
         slot: SlotId,
         seen: Option<Fence>,
         draft: Option<Draft>,
@@ -95,7 +97,11 @@ impl Batch {
         let at = self.by_slot.get(&slot).copied();
         let found = match at {
             Some(at) => self.changes[at].after.clone(),
-            None => base.get(slot)?,
+            // Most writes end a claim of this run, which is at hand.
+            None => match claims.get(slot) {
+                Some(claim) => Some(claim.clone()),
+                None => base.get(slot)?,
+            },
         };
         if found.as_ref().map(Value::fence) != seen {
             return Ok(Judged::Found {
@@ -132,8 +138,16 @@ impl Batch {
     ///
     /// The mark stands in every keyspace: each may lose its tail alone, and must not go unnoticed.
     pub(super) fn commit(&self, base: &Base, mark: Mark, sync: bool) -> fjall::Result<u64> {
-        let mut batch = base.batch(sync, 3 * self.changes.len() + self.stale.len() + 2);
-        let mut lens = Vec::with_capacity(3 * self.changes.len() + self.stale.len() + 2);
+        let items = 3 * self.changes.len() + self.stale.len() + 3;
+        let mut batch = base.batch(sync, items);
+        let mut lens = Vec::with_capacity(items);
+        let claimed = self.changes.iter().filter(|it| it.claimed().is_some());
+        let list: Vec<u8> = claimed.flat_map(|it| *it.slot.as_bytes()).collect();
+        if !list.is_empty() {
+            let key = list_key(mark);
+            lens.push(key.len() + list.len());
+            batch.insert(&base.index, key, list);
+        }
         for change in &self.changes {
             let slot = change.slot.as_bytes();
             let kept = change.after.as_ref().map(Value::kept);
@@ -174,6 +188,12 @@ impl Change {
     pub(super) fn had_outcome(&self) -> bool {
         let before = self.before.as_ref();
         before.is_some_and(|value| StateName::Completed.covers(value.state()))
+    }
+
+    /// The claim that the slot will hold, if it is one.
+    pub(super) fn claimed(&self) -> Option<&Value> {
+        let after = self.after.as_ref();
+        after.filter(|value| value.state() == StateName::Claimed)
     }
 
     fn index_keys(&self) -> [Option<IndexKey>; 2] {

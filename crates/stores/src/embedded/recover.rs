@@ -71,12 +71,9 @@ impl Writer {
         let head = self.head(self.mark.stamp);
         let (base, place, mark) = recover(folder, &head)?;
         // Their holders live in this process and go on: the claims stay claims.
-        let live = claims_since(&base, head.claims);
-        let mut claims = Claims::default();
-        for (slot, claim) in live.map_err(|error| open_error(folder.path(), error))? {
-            claims.add(slot, &claim);
-        }
-        Ok((base, place, mark, claims))
+        let listed = claims_since(&base, head.claims);
+        let listed = listed.map_err(|error| open_error(folder.path(), error))?;
+        Ok((base, place, mark, Claims::of(listed)))
     }
 
     fn panicked(&self) -> OpenError {

@@ -117,7 +117,8 @@ impl Started {
     /// Nobody holds the claims of an earlier run any more.
     fn unsettle_claims(&mut self, folder: &Folder) -> Result<(), OpenError> {
         let failed = |error| open_error(folder.path(), error);
-        let mut claims = claims_since(&self.base, self.head.claims).map_err(failed)?;
+        let listed = claims_since(&self.base, self.head.claims).map_err(failed)?;
+        let (mut claims, mut lists) = (listed.claims, listed.lists);
         if !claims.is_empty() {
             tracing::info!(
                 claims = claims.len(),
@@ -125,11 +126,16 @@ impl Started {
             );
         }
         let mut batch = Batch::default();
-        while !claims.is_empty() {
+        while !claims.is_empty() || !lists.is_empty() {
             let now = self.clock.now();
             let some = claims.split_off(claims.len().saturating_sub(UNSETTLED_AT_ONCE));
-            for (slot, claim) in some {
+            for (slot, claim, _) in some {
                 unsettle(&mut batch, slot, claim, now);
+            }
+            // Only with the last of the claims on them: a crash before that needs them again.
+            if claims.is_empty() {
+                let some = lists.split_off(lists.len().saturating_sub(UNSETTLED_AT_ONCE));
+                some.into_iter().for_each(|list| batch.drop_stale(list));
             }
             self.mark = self.mark.next(now);
             self.base.wait_for_room().map_err(failed)?;

@@ -80,7 +80,7 @@ impl Sweep {
         // What is not due yet by the store's own clock is not due, whoever asks.
         let horizon = self.before.min(now);
         if self.stage == Stage::Lapsed {
-            self.report_lapsed(base, batch, claims, horizon)?;
+            self.report_lapsed(batch, claims, horizon);
             self.report_chores(base, batch, chores, horizon)?;
             self.stage = Stage::Expired;
         }
@@ -96,14 +96,8 @@ impl Sweep {
         let _ = self.reply.send(Err(error));
     }
 
-    fn report_lapsed(
-        &mut self,
-        base: &Base,
-        batch: &Batch,
-        claims: &Claims,
-        horizon: Timestamp,
-    ) -> Result<(), Error> {
-        for slot in claims.lapsed(horizon) {
+    fn report_lapsed(&mut self, batch: &Batch, claims: &Claims, horizon: Timestamp) {
+        for (slot, claim) in claims.lapsed(horizon) {
             if batch.touches(slot) {
                 continue;
             }
@@ -111,16 +105,9 @@ impl Sweep {
                 self.found.more = true;
                 break;
             }
-            match base.get(slot) {
-                Ok(Some(claim)) => {
-                    self.room -= 1;
-                    self.found.lapsed.push((slot, claim));
-                }
-                Ok(None) => {}
-                Err(error) => pass_over(error)?,
-            }
+            self.room -= 1;
+            self.found.lapsed.push((slot, claim.clone()));
         }
-        Ok(())
     }
 
     /// Reports what is due and a matter for the protocol, which writes over it. Takes half of the

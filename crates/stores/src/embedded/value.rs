@@ -23,8 +23,8 @@ pub(super) struct Draft {
     head: codec::Head,
 }
 
-/// Where the index keeps a record: claims by when they were written, the others by when they
-/// are due. It follows from the record alone, so the index can be rebuilt.
+/// Where the index keeps a record: by when it is due, and claims by the batch that lists them. It
+/// follows from the records alone, so the index can be rebuilt.
 pub(super) type IndexKey = [u8; INDEX_LEN];
 
 const INDEX_LEN: usize = 1 + 8 + SlotId::LEN;
@@ -34,6 +34,7 @@ const STAMP_LEN: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Index {
+    /// The claims of a batch, one slot after the other.
     Claims = 1,
     Expiry = 2,
     /// What is due and a matter for the protocol.
@@ -81,10 +82,11 @@ impl Value {
         self.written + self.head.due_after
     }
 
-    /// Where the index keeps it; nowhere if nothing will ever have to be done about it.
+    /// Where the index keeps it by itself: claims are listed together, and it keeps nothing of which
+    /// nothing will ever have to be done.
     pub(super) fn index_key(&self, slot: SlotId) -> Option<IndexKey> {
         let index = match self.head.state {
-            StateName::Claimed => return Some(index_key(Index::Claims, self.written, slot)),
+            StateName::Claimed => return None,
             StateName::Completed | StateName::Unknown | StateName::Open => Index::Expiry,
             StateName::Reserved | StateName::Shedding => Index::Chores,
         };

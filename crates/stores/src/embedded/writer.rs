@@ -146,6 +146,8 @@ impl Writer {
         self.gather(base, first);
         let cursor = self.step_sweep(base);
         if !self.batch.is_empty() {
+            let dead = self.claims.take_dead();
+            dead.for_each(|list| self.batch.drop_stale(list));
             self.commit(base)?;
         }
         self.cursor = cursor;
@@ -232,7 +234,8 @@ impl Writer {
             false => Ok(()),
         };
         let fence = draft.as_ref().map(Draft::fence);
-        let (became, shown) = match self.batch.swap(base, slot, seen, draft, now, admit) {
+        let (batch, claims) = (&mut self.batch, &self.claims);
+        let (became, shown) = match batch.swap(base, claims, slot, seen, draft, now, admit) {
             Ok(Judged::Written) => (Became::Done, fence),
             Ok(Judged::Found {
                 value,
@@ -302,7 +305,7 @@ impl Writer {
         self.mark = mark;
         self.place.advance(len)?;
         for change in self.batch.changes() {
-            self.claims.note(change);
+            self.claims.note(change, mark);
         }
         self.keeper.note(self.head(now));
         Ok(())
