@@ -23,6 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 mod base;
 mod batch;
 mod claims;
+mod couriers;
 mod disk;
 mod head;
 mod journal;
@@ -51,6 +52,7 @@ pub use repair::{Cut, Loss, Repaired, repair, repair_dry_run};
 
 use base::{Base, unavailable};
 use claims::Claims;
+use couriers::Couriers;
 use disk::Reserve;
 use keeper::Keeper;
 use layout::Folder;
@@ -152,6 +154,7 @@ impl EmbeddedStore {
             clock,
             machine,
             recent: Recent::new(recent),
+            couriers: Couriers::default(),
             disk,
             sync,
             memtable,
@@ -175,6 +178,7 @@ impl EmbeddedStore {
             reserve: Reserve::new(reserve),
             batch: Default::default(),
             waiting: Vec::new(),
+            couriers: Vec::new(),
             sweeps: Default::default(),
             answered: 0,
             lull: Lull::default(),
@@ -210,6 +214,7 @@ impl EmbeddedStore {
             is_beginning,
             not_after,
             reply,
+            courier: self.shared.couriers.here(),
         }))
         .await?;
         let answer = answer.await;

@@ -8,7 +8,7 @@ use onceward::store::Error;
 use onceward::{Fence, SlotId, Timestamp};
 
 use super::base::Base;
-use super::claims::{Claims, list_key};
+use super::claims::{Slots, list_key};
 use super::journal::{Batch as Written, Mark};
 use super::value::{Draft, IndexKey, Value};
 
@@ -86,8 +86,7 @@ impl Batch {
     /// slot. `admit` has the last word on a write that would happen.
     pub(super) fn swap(
         &mut self,
-        base: &Base,
-        claims: &Claims,
+        slots: &Slots<'_>,
         slot: SlotId,
         seen: Option<Fence>,
         draft: Option<Draft>,
@@ -97,11 +96,7 @@ impl Batch {
         let at = self.by_slot.get(&slot).copied();
         let found = match at {
             Some(at) => self.changes[at].after.clone(),
-            // Most writes end a claim of this run, which is at hand.
-            None => match claims.get(slot) {
-                Some(claim) => Some(claim.clone()),
-                None => base.get(slot)?,
-            },
+            None => slots.get(slot)?,
         };
         if found.as_ref().map(Value::fence) != seen {
             return Ok(Judged::Found {

@@ -11,6 +11,7 @@ use std::hash::BuildHasherDefault;
 use fjall::Readable as _;
 use onceward::codec;
 use onceward::record::{Reason, StateName};
+use onceward::store::Error;
 use onceward::{Fence, SlotId, Timestamp};
 
 use super::base::{Base, io_cause, unreadable};
@@ -36,6 +37,13 @@ struct Live {
     value: Value,
     /// Where it is listed.
     list: IndexKey,
+}
+
+/// What slots hold, durably.
+#[derive(Debug)]
+pub(super) struct Slots<'a> {
+    pub(super) base: &'a Base,
+    pub(super) claims: &'a Claims,
 }
 
 /// What the index says of the claims of an earlier run, or of this one before it failed.
@@ -114,6 +122,18 @@ impl Claims {
         if *live == 0 {
             self.lists.remove(&list);
             self.dead.push(list);
+        }
+    }
+}
+
+// === impl Slots ===
+
+impl Slots<'_> {
+    /// Most writes end a claim of this run, which is at hand; the rest is in the database.
+    pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
+        match self.claims.get(slot) {
+            Some(claim) => Ok(Some(claim.clone())),
+            None => self.base.get(slot),
         }
     }
 }

@@ -17,8 +17,9 @@ pub(super) struct Lull {
 // === impl Lull ===
 
 impl Lull {
-    /// How long a lull is: about as long as a sync takes.
-    pub(super) const LENGTH: Duration = Duration::from_micros(800);
+    /// How long a lull is: about as long as a sync takes on a good disk. On a slower one writes
+    /// gather during the sync itself, and need no more time.
+    pub(super) const LENGTH: Duration = Duration::from_micros(200);
 
     /// The smallest batch that waits.
     const BUSY: usize = 12;

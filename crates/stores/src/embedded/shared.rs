@@ -7,6 +7,7 @@ use onceward::clock::{Clock, GuardedClock};
 use tokio::sync::broadcast;
 
 use super::base::Base;
+use super::couriers::Couriers;
 use super::disk::Disk;
 use super::layout::Folder;
 use super::recent::Recent;
@@ -22,6 +23,7 @@ pub(super) struct Shared {
     pub(super) clock: GuardedClock,
     pub(super) machine: Arc<dyn Clock>,
     pub(super) recent: Recent,
+    pub(super) couriers: Couriers,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) sync: bool,
     pub(super) memtable: u64,

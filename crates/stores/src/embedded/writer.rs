@@ -8,13 +8,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use onceward::bugs::{Bug, seeded};
-use onceward::store::Error;
 use onceward::{BoxError, Fence, SlotId, Timestamp};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::base::Base;
 use super::batch::{Batch, Judged};
-use super::claims::Claims;
+use super::claims::{Claims, Slots};
+use super::couriers::{Courier, Reply};
 use super::disk::Reserve;
 use super::head::Head;
 use super::journal::{Mark, Place};
@@ -47,7 +47,9 @@ pub(super) struct Write {
     /// It begins something new, which a disk that is nearly full has no room for.
     pub(super) is_beginning: bool,
     pub(super) not_after: Timestamp,
-    pub(super) reply: oneshot::Sender<Result<Answer, Error>>,
+    pub(super) reply: Reply,
+    /// Who hands the answer out, where many are answered at once.
+    pub(super) courier: Option<Arc<Courier>>,
 }
 
 /// What became of a write, and when.
@@ -83,6 +85,8 @@ pub(super) struct Writer {
     pub(super) batch: Batch,
     /// Those who hear of the batch once it is durable.
     pub(super) waiting: Vec<Waiting>,
+    /// Those who have answers to hand out, while the batch is answered.
+    pub(super) couriers: Vec<Arc<Courier>>,
     pub(super) sweeps: VecDeque<Sweep>,
     /// How many callers the last batch answered.
     pub(super) answered: usize,
@@ -96,7 +100,8 @@ pub(super) struct Waiting {
     became: Became,
     /// The fence of what the caller wrote or is shown.
     shown: Option<Fence>,
-    reply: oneshot::Sender<Result<Answer, Error>>,
+    reply: Reply,
+    courier: Option<Arc<Courier>>,
 }
 
 // === impl Writer ===
@@ -110,6 +115,8 @@ impl Writer {
     /// How often to look in vain for somebody who is expected: some microseconds each. Callers
     /// that do not come back at once, but are off to a service, are not worth more.
     const PATIENCE: usize = 16;
+    /// How many answers at once are worth a courier's way: a few are sooner there without.
+    const CROWD: usize = 8;
 
     /// Writes until the store is closed.
     pub(super) fn run(mut self) {
@@ -209,6 +216,7 @@ impl Writer {
             is_beginning,
             not_after,
             reply,
+            courier,
         } = write;
         let shared = &*self.shared;
         let now = shared.clock.now();
@@ -234,8 +242,9 @@ impl Writer {
             false => Ok(()),
         };
         let fence = draft.as_ref().map(Draft::fence);
-        let (batch, claims) = (&mut self.batch, &self.claims);
-        let (became, shown) = match batch.swap(base, claims, slot, seen, draft, now, admit) {
+        let claims = &self.claims;
+        let slots = Slots { base, claims };
+        let (became, shown) = match self.batch.swap(&slots, slot, seen, draft, now, admit) {
             Ok(Judged::Written) => (Became::Done, fence),
             Ok(Judged::Found {
                 value,
@@ -259,6 +268,7 @@ impl Writer {
             became,
             shown,
             reply,
+            courier,
         });
     }
 
@@ -315,6 +325,7 @@ impl Writer {
     fn answer(&mut self) {
         let shared = &*self.shared;
         self.answered = self.waiting.len();
+        let is_crowd = self.answered >= Self::CROWD;
         for waiting in self.waiting.drain(..) {
             let Waiting {
                 slot,
@@ -322,18 +333,30 @@ impl Writer {
                 became,
                 shown,
                 reply,
+                courier,
             } = waiting;
             // What the same batch replaced must not be remembered.
             let ticket = match self.batch.fence_in(slot) == Some(shown) {
                 true => shared.recent.ticket(slot),
                 false => Ticket::VOID,
             };
-            let _ = reply.send(Ok(Answer {
+            let answer = Answer {
                 now,
                 ticket,
                 became,
-            }));
+            };
+            match courier.filter(|_| is_crowd) {
+                Some(courier) => {
+                    courier.leave(reply, answer);
+                    if !self.couriers.iter().any(|it| Arc::ptr_eq(it, &courier)) {
+                        self.couriers.push(courier);
+                    }
+                }
+                // Whoever asked may be gone.
+                None => drop(reply.send(Ok(answer))),
+            }
         }
+        self.couriers.drain(..).for_each(|courier| courier.go());
         shared.changed(self.batch.changes().iter().map(|change| change.slot));
         self.batch.clear();
         while let Some(sweep) = self.sweeps.pop_front_if(|sweep| sweep.is_over()) {
@@ -357,6 +380,7 @@ impl Writer {
 
     /// Closes the database and says in HEAD how far it came.
     fn finish(mut self) {
+        self.shared.couriers.end();
         let was_open = self.shared.base.write().take().is_some();
         self.keeper.stop();
         self.shared.hush();
