@@ -15,7 +15,7 @@ use fjall::config::{
 };
 use fjall::{
     AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions,
-    KvSeparationOptions, OwnedWriteBatch, PersistMode,
+    KvSeparationOptions, OwnedWriteBatch, PersistMode, UserValue,
 };
 use onceward::SlotId;
 use onceward::bugs::{Bug, seeded};
@@ -90,9 +90,7 @@ impl Base {
 
     /// Returns what is in `slot`.
     pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
-        // Damage that carries no sum makes the database panic, which concerns this record alone.
-        let get = AssertUnwindSafe(|| self.records.get(slot.as_bytes()));
-        let Ok(found) = panic::catch_unwind(get) else {
+        let Some(found) = self.kept(slot) else {
             return Err(unreadable(slot, "the database panicked over it"));
         };
         if found.is_err() && seeded(Bug::CorruptIsAbsent) {
@@ -104,6 +102,12 @@ impl Base {
                 .map(Some)
                 .map_err(|error| unreadable(slot, error)),
         }
+    }
+
+    /// The bytes in `slot`, or `None` where the database panicked over them: damage that carries
+    /// no sum makes it do so, which concerns this record alone.
+    pub(super) fn kept(&self, slot: SlotId) -> Option<fjall::Result<Option<UserValue>>> {
+        panic::catch_unwind(AssertUnwindSafe(|| self.records.get(slot.as_bytes()))).ok()
     }
 
     /// The marks of the last batch in each keyspace. They differ if one of them lost something.

@@ -113,8 +113,9 @@ fn read(
             continue;
         };
         reached = Some(key);
-        let kept = base.records.get(key).ok().flatten();
-        sift(repaired, SlotId::from_bytes(key), kept)?;
+        let slot = SlotId::from_bytes(key);
+        let kept = base.kept(slot).and_then(Result::ok).flatten();
+        sift(repaired, slot, kept)?;
     }
 }
 
