@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128;
 
 mod around;
+mod lists;
 
 pub(super) use around::{FOLDER_MODE, beside, refuse_half_repaired};
 use around::{create, parent};
+pub(super) use lists::Purpose;
 
 use super::head::{Head, checked, replace, summed, sync_folder};
 use crate::OpenError;
@@ -191,9 +193,10 @@ fn refuse_strangers(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Checks the parts of the database that it does not check itself: it deletes a keyspace whose
-/// `current` is missing, and never looks at the checksum in there.
-pub(super) fn check_database(data: &Path) -> io::Result<Result<(), String>> {
+/// Checks the parts of the database that it does not check itself, or not in time: it deletes a
+/// keyspace whose `current` is missing, never looks at the checksum in there, and believes what
+/// lists say of their length.
+pub(super) fn check_database(data: &Path, purpose: Purpose) -> io::Result<Result<(), String>> {
     match fs::read(data.join("version")) {
         Ok(version) if version == DATABASE_VERSION => {}
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -201,10 +204,14 @@ pub(super) fn check_database(data: &Path) -> io::Result<Result<(), String>> {
     }
     for keyspace in KEYSPACES {
         let folder = data.join("keyspaces").join(keyspace.to_string());
-        if !manifest_matches(&folder)? {
+        let Some(manifest) = sound_manifest(&folder)? else {
             return Ok(Err(format!(
                 "the manifest of keyspace {keyspace} cannot be read"
             )));
+        };
+        if let Some(file) = lists::first_unreadable(&folder, manifest, purpose)? {
+            let name = file.strip_prefix(data).unwrap_or(&file).display();
+            return Ok(Err(format!("{DATA}/{name} cannot be read")));
         }
     }
     // Only ever empty, so a new one is as good.
@@ -216,16 +223,16 @@ pub(super) fn check_database(data: &Path) -> io::Result<Result<(), String>> {
     Ok(Ok(()))
 }
 
-/// Whether `current` names a manifest and carries its checksum.
-fn manifest_matches(keyspace: &Path) -> io::Result<bool> {
-    let Some(current) = read_if_there(&keyspace.join(CURRENT))? else {
-        return Ok(false);
+/// The manifest that `current` names, if it carries the checksum of that.
+fn sound_manifest(keyspace: &Path) -> io::Result<Option<PathBuf>> {
+    let current = read_if_there(&keyspace.join(CURRENT))?;
+    let Some((version, sum)) = current.as_deref().and_then(read_current) else {
+        return Ok(None);
     };
-    let Some((version, sum)) = read_current(&current) else {
-        return Ok(false);
-    };
-    let manifest = read_if_there(&keyspace.join(format!("v{version}")))?;
-    Ok(manifest.is_some_and(|bytes| xxh3_128(&bytes) == sum))
+    let path = keyspace.join(format!("v{version}"));
+    let manifest = read_if_there(&path)?;
+    let is_sound = manifest.is_some_and(|bytes| xxh3_128(&bytes) == sum);
+    Ok(is_sound.then_some(path))
 }
 
 /// Mends a `current` that is missing or damaged. Says whether the manifest it names is sound.
@@ -233,7 +240,7 @@ fn manifest_matches(keyspace: &Path) -> io::Result<bool> {
 /// A sum that is off by a few bits was damaged itself; that of a damaged manifest is an altogether
 /// different one, and such a manifest is not to be read.
 pub(super) fn mend_current(keyspace: &Path) -> io::Result<bool> {
-    if !keyspace.try_exists()? || manifest_matches(keyspace)? {
+    if !keyspace.try_exists()? || sound_manifest(keyspace)?.is_some() {
         return keyspace.try_exists();
     }
     let mut versions = Vec::new();

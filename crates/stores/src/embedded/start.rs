@@ -13,7 +13,9 @@ use super::batch::Batch;
 use super::claims::{claims_since, unsettle};
 use super::head::{Head, Unusable};
 use super::journal::{Flaw, Mark, Place, Promise, Scan};
-use super::layout::{Contents, Folder, check_database, refuse_half_repaired, sync_folders};
+use super::layout::{
+    Contents, Folder, Purpose, check_database, refuse_half_repaired, sync_folders,
+};
 use crate::OpenError;
 
 /// A store that may serve.
@@ -189,7 +191,7 @@ pub(super) fn recover(folder: &Folder, head: &Head) -> Result<(Base, Place, Mark
     let path = folder.path();
     let failed = |source| OpenError::io(path, source);
     let data = folder.data();
-    check_database(&data)
+    check_database(&data, Purpose::Serving)
         .map_err(failed)?
         .map_err(|what| OpenError::damaged(path, what))?;
     let promise = Promise {

@@ -10,6 +10,7 @@ mod folder;
 mod image;
 mod journal;
 mod kill;
+mod lists;
 mod poison;
 mod recall;
 mod reopen;

@@ -14,7 +14,9 @@ use crate::OpenError;
 use crate::embedded::base::Base;
 use crate::embedded::head::Head;
 use crate::embedded::journal::{self, Flaw, Mark, Scan};
-use crate::embedded::layout::{DATABASE_VERSION, Folder, KEYSPACES, check_database, mend_current};
+use crate::embedded::layout::{
+    DATABASE_VERSION, Folder, KEYSPACES, Purpose, check_database, mend_current,
+};
 use crate::embedded::read;
 use crate::embedded::value::Value;
 
@@ -174,16 +176,17 @@ fn open_copy(
             return Ok(None);
         }
     }
-    if check_database(copy)?.is_err() {
+    if check_database(copy, Purpose::Reading)?.is_err() {
         return Ok(None);
     }
-    let still = Base::open_still(copy, copy).ok();
-    let tabled = still.and_then(|base| base.tabled().ok());
-    let [tabled, _] = tabled.unwrap_or_default();
-    let opened = Base::open(copy, copy).ok();
+    // Without a worker, which would tidy up by files that nothing was checked of.
+    let opened = Base::open_still(copy, copy).ok();
     // Another number means that the old keyspace was not recognised.
     let opened = opened.filter(|base| base.records.id() == RECORDS);
-    Ok(opened.map(|base| (base, tabled)))
+    Ok(opened.map(|base| {
+        let [tabled, _] = base.tabled().unwrap_or_default();
+        (base, tabled)
+    }))
 }
 
 /// Cuts the journals where they cannot be read on, and says where and what is left.
