@@ -130,8 +130,10 @@ async fn serve(config: Config, console: &Console) -> Result<(), Failure> {
     if let Some(admin) = gateway.admin_addr() {
         console.say(format_args!("admin on http://{admin}"));
     }
+    // Before it is said, for whoever reads that may tell it to end.
+    let told = told_to_end();
     console.say(format_args!("listening on {scheme}://{listens}"));
-    match gateway.serve(listener, told_to_end()).await {
+    match gateway.serve(listener, told).await {
         0 => console.say("ended in good order"),
         left => console.say(format_args!(
             "ended with {left} operations under way, whose outcome is now unknown: see onceward list"
@@ -145,24 +147,30 @@ pub(crate) fn failure(error: &StartError) -> Failure {
 }
 
 /// Ends when the process is told to. Told twice, it ends at once.
-pub(crate) async fn told_to_end() {
-    let (Ok(mut term), Ok(mut int)) = (
+///
+/// What it is told counts from this call on, not from the first poll: until somebody asks for a
+/// signal, it kills the process with all that is under way.
+pub(crate) fn told_to_end() -> impl Future<Output = ()> {
+    let signals = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    tokio::spawn(async move {
+    );
+    async move {
+        let (Ok(mut term), Ok(mut int)) = signals else {
+            return std::future::pending().await;
+        };
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        std::process::exit(130);
-    });
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    }
 }
 
 // === impl Setup ===
@@ -183,5 +191,19 @@ impl Setup {
             console.warn(warning);
         }
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_told_before_anybody_waits_for_it_is_heard() {
+        let told = told_to_end();
+        kill_process(getpid(), Signal::TERM).unwrap();
+        told.await;
     }
 }

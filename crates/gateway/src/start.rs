@@ -187,7 +187,9 @@ impl Gateway {
             closing.cancel();
         };
         let work = async {
-            tokio::join!(self.serve_callers(listener, closing.clone()), end);
+            // The end comes first, for many a future listens for signals only once it is polled,
+            // and callers are served by other threads as soon as one was accepted.
+            tokio::join!(end, self.serve_callers(listener, closing.clone()));
             let left = self.drain(sweeper).await;
             closed.cancel();
             left

@@ -46,6 +46,16 @@ async fn a_request_in_flight_is_answered_before_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_told_to_end_as_soon_as_it_listens_ends_in_good_order() {
+    let origin = Origin::start().await;
+    let mut gateway = durable(&origin).start().await;
+    gateway.term();
+    let ended = gateway.ended().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("good order"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn work_whose_caller_has_left_is_recorded_before_the_end() {
     let (origin, gate) = held().await;
     let mut gateway = durable(&origin).start().await;
