@@ -10,6 +10,7 @@ use crate::report::{self, Report};
 use server::Server;
 
 mod claims;
+mod cores;
 mod pgbench;
 mod replays;
 pub(crate) mod server;
@@ -21,7 +22,9 @@ mod transactions;
 /// and complete through the store, and the two plain prepared statements of such a pair by
 /// pgbench, with as many connections as there are callers. Then replays beside a plain read, the
 /// caller's own transaction with a key beside the same without one, and the gateway beside itself
-/// on the embedded store. What the tables hold afterwards is compared with what was acknowledged.
+/// on the embedded store. One caller's transactions are measured with the caller on one core and
+/// the server on another, as if they were two machines, and wherever the scheduler puts them. What
+/// the tables hold afterwards is compared with what was acknowledged.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Print one JSON object instead of tables

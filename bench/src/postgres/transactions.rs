@@ -9,6 +9,7 @@ use onceward_stores::StoreUrl;
 use onceward_stores::postgres::{Checkout, Connection, PostgresStore, Transactional};
 use tokio_postgres::{Client, Statement};
 
+use super::cores::{Cores, Placement};
 use super::server::Server;
 use crate::Failed;
 use crate::figures::{self, Pair, Pairs};
@@ -17,8 +18,34 @@ use crate::payer::compare;
 use crate::plan::Plan;
 use crate::report::{Report, rounded};
 
-/// How many callers there are, each with a connection, and what is asked of so many.
-const CALLERS: [(usize, Option<&str>); 2] = [(1, Some("p50 <= 1.30x")), (16, None)];
+/// How many callers there are, each with a connection; where they and the server run; and what is
+/// asked of them there.
+const ROWS: [Row; 3] = [
+    Row {
+        callers: 1,
+        placement: Placement::Apart,
+        goal: Some("p50 <= 1.30x"),
+        name: "transaction_1",
+        title: "1, a core each",
+        ratio: Some("transaction_ratio"),
+    },
+    Row {
+        callers: 1,
+        placement: Placement::Anywhere,
+        goal: None,
+        name: "transaction_1_unpinned",
+        title: "1, anywhere",
+        ratio: Some("transaction_ratio_unpinned"),
+    },
+    Row {
+        callers: 16,
+        placement: Placement::Anywhere,
+        goal: None,
+        name: "transaction_16",
+        title: "16, anywhere",
+        ratio: None,
+    },
+];
 
 /// Into how many a round is cut, so that both sides meet the same machine.
 const TURNS: u32 = 4;
@@ -43,6 +70,19 @@ const ENTERED: &str = "SELECT count(*) FROM ledger";
 const CHARGED: &str = "SELECT sum(balance)::bigint FROM accounts";
 const PAID: &str = "SELECT count(*) FROM transactions.records
     WHERE operation = 'POST /charges' AND state = 2";
+
+/// One line of the table.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    callers: usize,
+    placement: Placement,
+    goal: Option<&'static str>,
+    /// What the names of its figures begin with.
+    name: &'static str,
+    title: &'static str,
+    /// The name of the figure that tells it in one number.
+    ratio: Option<&'static str>,
+}
 
 /// A caller's own connection, with its statements prepared.
 #[derive(Debug)]
@@ -77,31 +117,39 @@ pub(crate) async fn run(
         "callers",
         "bare",
     );
+    let cores = Cores::find()?;
+    if cores.is_none() {
+        eprintln!("there is one core: caller and server cannot be kept apart");
+    }
     let mut bare = 0;
-    for (callers, goal) in CALLERS {
+    for callers in [1, 16] {
         eprintln!("transactions, {callers} callers");
-        let plan = if goal.is_some() {
-            plan.thorough()
-        } else {
-            plan
-        };
+        let rows: Vec<_> = ROWS.iter().filter(|row| row.callers == callers).collect();
+        let has_goal = rows.iter().any(|row| row.goal.is_some());
+        let plan = if has_goal { plan.thorough() } else { plan };
         bare += business.warm(callers, plan).await;
         let plan = plan.finer(TURNS);
-        let mut pairs = Vec::new();
+        let mut pairs = vec![Vec::new(); rows.len()];
+        // Placements take turns as well, so that all of them meet the same machine.
         for _ in 0..plan.rounds {
-            let theirs = business.bare(callers, plan.span).await;
-            bare += theirs.latency.len();
-            let ours = business.keyed(callers, plan.span).await;
-            pairs.push(Pair {
-                ours: ours.into(),
-                theirs: theirs.into(),
-            });
+            for (row, pairs) in rows.iter().zip(&mut pairs) {
+                if let Some(cores) = &cores {
+                    cores.place(row.placement, server.process.id())?;
+                }
+                let theirs = business.bare(callers, plan.span).await;
+                bare += theirs.latency.len();
+                let ours = business.keyed(callers, plan.span).await;
+                pairs.push(Pair {
+                    ours: ours.into(),
+                    theirs: theirs.into(),
+                });
+            }
         }
-        let pairs = Pairs::new(pairs);
-        let cells = [callers.to_string(), goal.unwrap_or_default().to_owned()];
-        pairs.report(report, &format!("transaction_{callers}"), "bare", cells);
-        if callers == 1 {
-            report.value("transaction_ratio", rounded(pairs.latency()));
+        if let Some(cores) = &cores {
+            cores.place(Placement::Anywhere, server.process.id())?;
+        }
+        for (row, pairs) in rows.iter().zip(pairs) {
+            row.report(report, &Pairs::new(pairs));
         }
     }
     let keyed = business.next.load(Ordering::Relaxed);
@@ -110,6 +158,19 @@ pub(crate) async fn run(
     compare("the balances", server.count(CHARGED).await?, keyed + bare)?;
     business.again(keyed).await;
     compare("the ledger", server.count(ENTERED).await?, keyed + bare)
+}
+
+// === impl Row ===
+
+impl Row {
+    fn report(&self, report: &mut Report, pairs: &Pairs) {
+        let goal = self.goal.unwrap_or_default();
+        let cells = [self.title, goal].map(str::to_owned);
+        pairs.report(report, self.name, "bare", cells);
+        if let Some(ratio) = self.ratio {
+            report.value(ratio, rounded(pairs.latency()));
+        }
+    }
 }
 
 // === impl Business ===
@@ -123,7 +184,7 @@ impl Business {
         let opened = tokio::task::spawn_blocking(move || PostgresStore::open(*settings)).await?;
         let store = opened.map_err(|error| format!("{error}; hint: {}", error.hint()))?;
         let keys = Transactional::new(&store, Policy::default()).await?;
-        let most = CALLERS.map(|(callers, _)| callers).into_iter().max();
+        let most = ROWS.map(|row| row.callers).into_iter().max();
         let mut desks = Vec::new();
         for _ in 0..most.unwrap_or(1) {
             desks.push(Desk::open(server).await?);
