@@ -26,6 +26,7 @@ mod batch;
 mod channel;
 mod durability;
 mod guest;
+mod home;
 mod hub;
 mod lane;
 mod listen;

@@ -147,10 +147,10 @@ impl Found {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sound() -> Found {
+    pub(in super::super) fn sound() -> Found {
         Found {
             fsync: true,
             full_page_writes: true,

@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 use super::SERVER;
 use super::durability::Found;
 use super::guest::Guests;
+use super::home::{Failover, Home};
 use super::queue::{Batch, Job, Queue};
 use super::session::{About, Connector};
 use super::trouble::Trouble;
@@ -42,16 +43,14 @@ pub(super) struct Hub {
     /// Lanes that have a connection.
     lanes: AtomicUsize,
     class: Class,
-    /// The server that the store was opened on.
-    home: Mutex<About>,
+    /// The cluster that the store was opened on.
+    home: Mutex<Home>,
     /// Something was written since the clock was last put on record.
     pub(super) has_written: AtomicBool,
     pub(super) is_closing: AtomicBool,
     pub(super) closing: Notify,
     /// What can be read may not be on the standby that commits wait for.
     is_doubtful: AtomicBool,
-    /// A server that may take over without the last writes was seen, if only for a while.
-    saw_standby: AtomicBool,
     /// The store's own runtime, which lasts as long as the store.
     own: Handle,
 }
@@ -83,7 +82,7 @@ impl Hub {
     pub(super) fn new(
         connector: Connector,
         reckoning: Reckoning,
-        home: About,
+        home: Home,
         durability: Durability,
     ) -> Self {
         Self {
@@ -104,7 +103,6 @@ impl Hub {
             is_closing: AtomicBool::new(false),
             closing: Notify::new(),
             is_doubtful: AtomicBool::new(false),
-            saw_standby: AtomicBool::new(false),
             own: Handle::current(),
         }
     }
@@ -250,13 +248,8 @@ impl Hub {
     }
 
     /// Takes note of what was found out about the server, and tells of a change.
-    ///
-    /// A standby that was seen once counts from then on: one that has lost its link is the one that
-    /// lacks the last writes when it is promoted.
-    pub(super) fn found(&self, mut found: Found) {
-        let has_standby = self.saw_standby.load(Ordering::Relaxed) || found.standbys > 0;
-        self.saw_standby.store(has_standby, Ordering::Relaxed);
-        found.standbys = found.standbys.max(i64::from(has_standby));
+    pub(super) fn found(&self, found: Found) {
+        let found = self.home.lock().found(found);
         self.class.change(found.class(), SERVER);
     }
 
@@ -286,22 +279,14 @@ impl Hub {
     /// Whether this is a server of the cluster that the store was opened on. A failover within it
     /// is told of.
     pub(super) fn is_home(&self, about: &About) -> Result<(), String> {
-        let mut home = self.home.lock();
-        if let (Some(then), Some(now)) = (&home.system, &about.system)
-            && then != now
-        {
-            return Err(format!(
-                "another cluster answers: {now}, and the store was opened on {then}"
-            ));
-        }
-        if home.timeline != about.timeline {
+        let met = self.home.lock().meet(about)?;
+        if let Some(Failover { before, now }) = met {
             tracing::warn!(
-                before = home.timeline.as_deref().unwrap_or("unknown"),
-                now = about.timeline.as_deref().unwrap_or("unknown"),
+                before,
+                now,
                 durability = %self.durability(),
                 "PostgreSQL failed over; below D3 the last writes before it may be lost"
             );
-            home.timeline.clone_from(&about.timeline);
         }
         Ok(())
     }

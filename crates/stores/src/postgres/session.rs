@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::SERVER;
 use super::durability::{Found, QUESTION};
 use super::sql::{self, RAW_MICROS, Statements};
-use super::trouble::{Trouble, refusal};
+use super::trouble::{Trouble, is_end, refusal};
 use super::{Settings, tls};
 use crate::OpenError;
 
@@ -157,25 +157,28 @@ impl Connector {
             version: row.try_get(1).map_err(refused)?,
             pid: row.try_get(2).map_err(refused)?,
             raw: row.try_get(3).map_err(refused)?,
-            system: one(
-                client,
-                "SELECT system_identifier::text FROM pg_control_system()",
-            )
-            .await,
-            timeline: one(
-                client,
-                "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)",
-            )
-            .await,
+            system: self.one(client, SYSTEM).await?,
+            timeline: self.one(client, TIMELINE).await?,
         })
+    }
+
+    /// A text that not every role may read, and not every server has. A connection that ends over
+    /// it says nothing about that.
+    async fn one(&self, client: &Client, question: &str) -> Result<Option<String>, OpenError> {
+        let answer = client.query_one(question, &[]).await;
+        match answer.and_then(|row| row.try_get(0)) {
+            Ok(text) => Ok(text),
+            Err(error) if is_end(&error) => Err(refusal(&self.settings, &error)),
+            Err(_) => Ok(None),
+        }
     }
 }
 
-/// A text that not every role may read, and not every server has.
-async fn one(client: &Client, question: &str) -> Option<String> {
-    let row = client.query_one(question, &[]).await.ok()?;
-    row.try_get(0).ok()
-}
+/// Asks which cluster it is.
+const SYSTEM: &str = "SELECT system_identifier::text FROM pg_control_system()";
+
+/// Asks how often the cluster has failed over.
+const TIMELINE: &str = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
 
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -186,7 +189,7 @@ impl std::fmt::Debug for Connector {
 // === impl About ===
 
 impl About {
-    fn unknown() -> Self {
+    pub(super) fn unknown() -> Self {
         Self {
             version: 0,
             system: None,

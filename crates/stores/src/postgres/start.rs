@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use super::SERVER;
 use super::durability::{Found, QUESTION};
 use super::guest::Guests;
+use super::home::Home;
 use super::hub::Hub;
 use super::lane::Lane;
 use super::schema::{self, KNOWN, MIGRATIONS, Migrated};
@@ -181,7 +182,13 @@ async fn open(settings: Settings) -> Result<(Arc<Hub>, Session), OpenError> {
     let on_record = on_record(&session.client, settings).await?;
     let reckoning = Reckoning::new(Arc::new(SystemClock), session.about.raw, on_record);
     let statements = Arc::clone(&connector.statements);
-    let about = session.about.clone();
+    let mut home = Home::default();
+    home.meet(&session.about).map_err(|why| OpenError::Server {
+        server: SERVER,
+        place: settings.place(),
+        why,
+    })?;
+    let found = home.found(found);
     // Statements that the server does not take are told of now, and not by the first call.
     let prepared = session.prepare(&statements).await;
     prepared.map_err(|trouble| OpenError::Server {
@@ -189,7 +196,7 @@ async fn open(settings: Settings) -> Result<(Arc<Hub>, Session), OpenError> {
         place: settings.place(),
         why: trouble.to_string(),
     })?;
-    let hub = Hub::new(connector.clone(), reckoning, about, found.class());
+    let hub = Hub::new(connector.clone(), reckoning, home, found.class());
     Ok((Arc::new(hub), session))
 }
 

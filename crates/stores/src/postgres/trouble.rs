@@ -107,6 +107,11 @@ fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or("")
 }
 
+/// Whether this is the end of a connection, and no word about what was asked.
+pub(super) fn is_end(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(is_fatal)
+}
+
 fn is_fatal(said: &tokio_postgres::error::DbError) -> bool {
     use tokio_postgres::error::Severity;
     // Not the word for it, which is in the language of the server.
