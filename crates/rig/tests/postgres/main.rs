@@ -9,6 +9,7 @@ mod across;
 mod authority;
 mod conformance;
 mod guests;
+mod hosts;
 mod network;
 mod nodes;
 mod opening;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SERVER;
@@ -81,28 +81,43 @@ impl Connector {
         })
     }
 
-    /// Connects, and sees that the server is one that takes writes. What it tells unasked goes to
+    /// Connects to the first of the servers that takes writes. What it tells unasked goes to
     /// `told`.
     pub(super) async fn connect(
         &self,
         told: Option<mpsc::UnboundedSender<(i32, String)>>,
     ) -> Result<Session, OpenError> {
         let within = self.settings.timeout.min(Self::PATIENCE);
-        let silent = |_| OpenError::Unreachable {
-            server: SERVER,
-            place: self.settings.place(),
-            source: "it did not answer in time".into(),
-        };
-        let session = tokio::time::timeout(within, self.begin(told)).await;
-        session.map_err(silent)?
+        let mut refused = self.unreachable("it did not answer in time");
+        for (config, share) in self.settings.turns(within) {
+            let session = tokio::time::timeout(share, self.begin(config, told.clone()));
+            match session.await {
+                Ok(Ok(session)) => return Ok(session),
+                // Of several, one that says what is wrong counts more than one that is away.
+                Ok(Err(error)) if matches!(refused, OpenError::Unreachable { .. }) => {
+                    refused = error;
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        Err(refused)
     }
 
+    fn unreachable(&self, why: &str) -> OpenError {
+        OpenError::Unreachable {
+            server: SERVER,
+            place: self.settings.place(),
+            source: why.into(),
+        }
+    }
+
+    /// Connects to one server, and sees that it takes writes.
     async fn begin(
         &self,
+        config: Config,
         told: Option<mpsc::UnboundedSender<(i32, String)>>,
     ) -> Result<Session, OpenError> {
         let refused = |error| refusal(&self.settings, &error);
-        let config = self.settings.config();
         let (client, connection) = config.connect(self.tls.clone()).await.map_err(refused)?;
         self.check_version(connection.parameter("server_version").unwrap_or(""))?;
         let doubt = Arc::new(AtomicBool::new(false));

@@ -11,6 +11,8 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use super::{channel, passfile};
 use crate::server::{TlsFiles, parameters, promotes, span};
 
+mod hosts;
+
 /// The shortest a call may be given.
 const LEAST: Duration = Duration::from_millis(100);
 
@@ -312,6 +314,8 @@ impl Settings {
         if config.get_hosts().is_empty() {
             config.host("localhost");
         }
+        self.check_hosts()?;
+        let config = &mut self.config;
         if config.get_hosts().len() > 1 {
             // Of several, the one that takes writes.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);

@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join};
 use onceward::BoxError;
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -94,16 +95,28 @@ pub(super) const LATE: &str = "the database did not answer in time";
 pub(in super::super) async fn connect(
     settings: &Settings,
 ) -> Result<(Client, impl Future<Output = ()> + Send + use<>), BoxError> {
-    let config = settings.config();
-    let connected = config.connect(tls::connector(settings)?);
-    let connected = timeout(settings.timeout(), connected).await;
-    let (client, connection) = connected.map_err(|_| "the server did not answer in time")??;
-    let driver = connection.map(|ended| {
-        if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended");
+    let tls = tls::connector(settings)?;
+    let mut refused: BoxError = "the server did not answer in time".into();
+    for (config, share) in settings.turns(settings.timeout()) {
+        match timeout(share, config.connect(tls.clone())).await {
+            Ok(Ok((client, connection))) => return Ok((client, driver(connection))),
+            Ok(Err(error)) => refused = error.into(),
+            // It has had its share.
+            Err(_) => {}
         }
-    });
-    Ok((client, driver))
+    }
+    Err(refused)
+}
+
+/// Drives a connection until its end.
+async fn driver<S, T>(connection: tokio_postgres::Connection<S, T>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection ended");
+    }
 }
 
 /// A connection of a pool, which it goes back to when dropped.
