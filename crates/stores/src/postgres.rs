@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 
 mod batch;
 mod channel;
+mod doubts;
 mod durability;
 mod guest;
 mod home;
@@ -39,6 +40,7 @@ mod schema;
 mod send;
 mod session;
 mod settings;
+mod settle;
 mod sql;
 mod start;
 mod tls;
@@ -57,6 +59,7 @@ pub use transaction::{
     Paused, PreparedTransaction, Session, Source, Transactional, Tx, Waiter, Work,
 };
 
+use doubts::Doubts;
 use hub::Hub;
 use queue::{Answer, Became, Draft, Job, Kind, Raw};
 use start::Thread;
@@ -138,6 +141,11 @@ impl PostgresStore {
     /// What a statement beside the store needs to know of the time, if it is sent now.
     pub(crate) fn terms(&self) -> Terms {
         self.hub().reckoning.terms()
+    }
+
+    /// Whether what can be read may not be where it should be.
+    pub(crate) fn doubts(&self) -> &Arc<Doubts> {
+        &self.hub().doubts
     }
 
     fn hub(&self) -> &Arc<Hub> {

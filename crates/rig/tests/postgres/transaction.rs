@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod doubts;
 mod duplicates;
 mod opening;
 mod outbox;

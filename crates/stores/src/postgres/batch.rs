@@ -16,6 +16,7 @@ use super::queue::{Answer, Batch, Became, Job, Kind, Raw};
 use super::rows::{Said, Told};
 use super::send::send;
 use super::session::{Prepared, Session};
+use super::settle::settle;
 use super::trouble::{Trouble, What};
 use crate::reckon::Terms;
 use crate::server::chance;
@@ -34,16 +35,15 @@ pub(super) async fn run(
     let slots: Vec<_> = batch.jobs.iter().collect();
     let told = ask(hub, session, prepared, &batch, &slots, batch.kind, terms).await;
     drop(slots);
-    let is_in_doubt = || session.is_in_doubt() && !seeded(Bug::StandbyWarningIgnored);
-    if batch.kind.is_write() && is_in_doubt() {
-        // It is in the table and may be nowhere else: it counts as neither done nor undone.
-        hub.doubt();
-        fail(
-            hub,
-            batch,
-            &Trouble::lost("the server did not wait for its standby"),
-        );
-        return Ok(());
+    if session.is_in_doubt() && !seeded(Bug::StandbyWarningIgnored) {
+        // It is in the table and may be nowhere else: it counts as neither done nor undone. What a
+        // reader hears of is a write before it, whose caller did not wait for the answer.
+        hub.doubts.raise();
+        if batch.kind.is_write() {
+            let trouble = Trouble::lost("the server did not wait for its standby");
+            fail(hub, batch, &trouble);
+            return Ok(());
+        }
     }
     let mut told = match told {
         Ok(told) => told,
@@ -66,42 +66,15 @@ pub(super) async fn run(
             }
         }
     }
-    if hub.is_doubtful()
+    if hub.doubts.is_open()
         && told.tells_of_others()
-        && let Err(trouble) = settle(hub, session).await
+        && let Err(trouble) = settle(hub, session, hub.connector.settings.timeout).await
     {
         told.keep_done();
         return answer_known(hub, batch, &told, terms, trouble);
     }
     answer(hub, batch, &told, terms);
     Ok(())
-}
-
-/// Sees to it that whatever can be read is where it should be. Commits reach a standby in their
-/// order, so that one which has reached it brings along all that came before.
-///
-/// A commit of which nobody knows may be on this server alone: it was there before it began to wait
-/// for its standby, and stays if the server restarts or somebody cancels the wait. Found by a retry
-/// it would count as done.
-async fn settle(hub: &Hub, session: &Session) -> Result<(), Trouble> {
-    // Whoever doubts from now on is not spoken for.
-    hub.settled();
-    let written = session
-        .client
-        .execute(&hub.connector.statements.settle, &[]);
-    let written = tokio::time::timeout(hub.connector.settings.timeout, written).await;
-    let settled = match written {
-        Err(_) => Err(Trouble::lost("the server did not answer in time")),
-        Ok(Err(error)) => Err(Trouble::of(&error)),
-        Ok(Ok(_)) if session.is_in_doubt() => {
-            Err(Trouble::lost("the server did not wait for its standby"))
-        }
-        Ok(Ok(_)) => Ok(()),
-    };
-    if settled.is_err() {
-        hub.doubt();
-    }
-    settled
 }
 
 /// Sends the statement of a kind for some jobs of a batch and reads its rows. Callers whose

@@ -90,7 +90,7 @@ pub(super) async fn run(hub: &Arc<Hub>, job: Job) -> Option<Job> {
     let Line { session, prepared } = &*seat.line;
     if let Err(trouble) = batch::run(hub, session, prepared, batch).await {
         tracing::debug!(why = %trouble, "a connection to PostgreSQL was lost");
-        hub.lost();
+        hub.doubts.lost();
         seat.guest.hang_up();
     }
     held.end();
@@ -159,7 +159,8 @@ impl Leaving {
             if let Some(gone) = self.connect().await {
                 backoff = Backoff::default();
                 tokio::select! {
-                    _ = gone => {}
+                    // With what its callers did not wait for, if there is something.
+                    _ = gone => self.hub.doubts.lost(),
                     () = self.guest.closing.notified() => {}
                     () = stir() => {}
                 }
@@ -238,6 +239,9 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
+            if self.kind.is_write() {
+                self.hub.doubts.lost();
+            }
             self.hub.queue.lock().release(self.kind, [slot]);
             self.hub.go_on();
         }

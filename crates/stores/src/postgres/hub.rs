@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::SERVER;
+use super::doubts::Doubts;
 use super::durability::Found;
 use super::guest::Guests;
 use super::home::{Failover, Home};
@@ -49,8 +50,8 @@ pub(super) struct Hub {
     pub(super) has_written: AtomicBool,
     pub(super) is_closing: AtomicBool,
     pub(super) closing: Notify,
-    /// What can be read may not be on the standby that commits wait for.
-    is_doubtful: AtomicBool,
+    /// Whether what can be read may not be on the standby that commits wait for.
+    pub(super) doubts: Arc<Doubts>,
     /// The store's own runtime, which lasts as long as the store.
     own: Handle,
 }
@@ -85,6 +86,8 @@ impl Hub {
         home: Home,
         durability: Durability,
     ) -> Self {
+        let doubts = Doubts::default();
+        doubts.wait(durability == Durability::D3);
         Self {
             connector,
             reckoning,
@@ -102,7 +105,7 @@ impl Hub {
             has_written: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             closing: Notify::new(),
-            is_doubtful: AtomicBool::new(false),
+            doubts: Arc::new(doubts),
             own: Handle::current(),
         }
     }
@@ -250,30 +253,9 @@ impl Hub {
     /// Takes note of what was found out about the server, and tells of a change.
     pub(super) fn found(&self, found: Found) {
         let found = self.home.lock().found(found);
-        self.class.change(found.class(), SERVER);
-    }
-
-    /// Takes note that a commit may be on the server alone that should be on its standby.
-    pub(super) fn doubt(&self) {
-        self.is_doubtful.store(true, Ordering::Release);
-    }
-
-    /// Takes note that a connection was lost. What was under way may be on the server alone, if
-    /// commits wait for a standby at all.
-    pub(super) fn lost(&self) {
-        if self.durability() == Durability::D3 {
-            self.doubt();
-        }
-    }
-
-    /// Whether what can be read may not be where it should be.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.is_doubtful.load(Ordering::Acquire)
-    }
-
-    /// Takes note that what was written before this is about to be where it should be.
-    pub(super) fn settled(&self) {
-        self.is_doubtful.store(false, Ordering::Release);
+        let class = found.class();
+        self.doubts.wait(class == Durability::D3);
+        self.class.change(class, SERVER);
     }
 
     /// Whether this is a server of the cluster that the store was opened on. A failover within it

@@ -62,7 +62,7 @@ impl Lane {
         let ended = self.serve(&mut session, &prepared).await;
         self.hub.lane_down();
         if let Err(trouble) = ended {
-            self.hub.lost();
+            self.hub.doubts.lost();
             tracing::warn!(why = %trouble, "a connection to PostgreSQL was lost");
         }
         Ok(())

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SERVER;
+use super::doubts::gave_up_waiting;
 use super::durability::{Found, QUESTION};
 use super::sql::{self, RAW_MICROS, Statements};
 use super::trouble::{Trouble, is_end, refusal};
@@ -296,8 +296,7 @@ async fn drive<S, T>(
     let why = loop {
         match poll_fn(|cx| connection.poll_message(cx)).await {
             Some(Ok(AsyncMessage::Notice(notice))) => {
-                // The code of a plain warning: nothing else that these sessions do brings one.
-                if *notice.code() == SqlState::WARNING {
+                if gave_up_waiting(&notice) {
                     doubt.store(true, Ordering::Release);
                 }
                 tracing::warn!(notice = notice.message(), "PostgreSQL warns");

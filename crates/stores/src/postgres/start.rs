@@ -19,7 +19,7 @@ use super::lane::Lane;
 use super::schema::{self, KNOWN, MIGRATIONS, Migrated};
 use super::session::{Connector, Session};
 use super::trouble::refusal;
-use super::{Settings, listen, upkeep};
+use super::{Settings, listen, settle, upkeep};
 use crate::OpenError;
 use crate::reckon::{Reckoning, as_i64, timestamp};
 use crate::report::DurabilityReport;
@@ -265,6 +265,7 @@ async fn serve(hub: Arc<Hub>, session: Session) {
         .collect();
     let listener = tokio::spawn(listen::run(Arc::clone(&hub)));
     let keeper = tokio::spawn(upkeep::run(Arc::clone(&hub)));
+    let settler = tokio::spawn(settle::run(Arc::clone(&hub)));
 
     hub.closing.notified().await;
     keeper.abort();
@@ -279,6 +280,7 @@ async fn serve(hub: Arc<Hub>, session: Session) {
     };
     let _ = tokio::time::timeout(LINGER, ended).await;
     listener.abort();
+    settler.abort();
 }
 
 // === impl End ===

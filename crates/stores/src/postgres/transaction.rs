@@ -50,6 +50,7 @@ use crate::reckon::timestamp;
 
 mod fault;
 mod hub;
+mod notices;
 mod opening;
 mod patience;
 mod phase;
@@ -75,7 +76,7 @@ pub(super) use statements::Sql;
 
 use fault::Fault;
 use hub::Hub;
-use session::{Call, Cells, Value};
+use session::{Call, Calls as _, Cells, Value};
 use work::Held;
 
 /// Begins and completes work inside the caller's own transactions.
@@ -231,6 +232,7 @@ impl Shared {
         session: &mut S,
         arrival: &Arrival,
     ) -> Result<Begun, Error> {
+        session.tell(self.store.doubts());
         let looked = self.look(session, arrival.id()).await?;
         self.settle(session, arrival, looked).await
     }
@@ -255,6 +257,7 @@ impl Shared {
         let (take, find) = ([self.lock(slot)], [Value::Bytes(slot.as_bytes())]);
         let calls = [call(&self.sql.take, &take), call(&self.sql.find, &find)];
         let (open, rows) = source.open(&calls, self.within()).await?;
+        open.tell(self.store.doubts());
         let Ok([Some(taken), row]) = <[_; 2]>::try_from(rows) else {
             return Err(Error::unanswered());
         };
@@ -305,6 +308,11 @@ impl Shared {
             found,
             now,
         } = looked;
+        if found.is_some() && self.store.doubts().is_open() {
+            // It may be on the server alone, and is told to nobody before the standby has it.
+            self.store.doubts().want();
+            return Ok(self.busy(arrival, None));
+        }
         let step = decide(found.as_ref(), arrival, now);
         let step = match Verdict::of(step, arrival.id(), now) {
             Ok(Verdict::Replay(replay)) => return Ok(Begun::Replay(replay)),

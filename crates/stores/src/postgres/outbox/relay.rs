@@ -184,9 +184,9 @@ where
 
     /// Relays over one connection, until that ends or the relay is stopped.
     async fn session(&self) -> Result<(), BoxError> {
-        let (client, driver) = connect(self.store.settings()).await?;
+        let (connection, driver) = connect(self.store.settings()).await?;
         let relay = pin!(async {
-            let session = self.texts.prepare(client).await?;
+            let session = self.texts.prepare(connection).await?;
             self.relay(&session).await
         });
         match select(relay, pin!(driver)).await {
@@ -307,6 +307,12 @@ where
                 payload: Bytes::copy_from_slice(row.try_get(3)?),
                 tries: row.try_get::<_, i32>(4)?.unsigned_abs(),
             });
+        }
+        let doubts = self.store.doubts();
+        if doubts.is_open() {
+            // They may be on the server alone, with the transactions that they tell of.
+            doubts.want();
+            read.clear();
         }
         for key in taken.iter().filter(|key| !read.contains_key(*key)) {
             client.execute(&session.give_back, &[key]).await?;

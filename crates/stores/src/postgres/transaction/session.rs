@@ -10,11 +10,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join_all};
 use onceward::BoxError;
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Transaction};
 
+use super::super::doubts::Doubts;
 use super::fault::Fault;
+use super::notices::{Notices, drive};
 use super::opening::Opening;
 use super::statements::{Sql, Statement};
 
@@ -32,6 +35,10 @@ pub trait Calls: Send {
     /// Sends `calls`, in one go where the driver can, and returns the row of each.
     #[doc(hidden)]
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers>;
+
+    /// Lets a store hear of commits here that did not wait for their standby, where that is seen.
+    #[doc(hidden)]
+    fn tell(&self, _: &Arc<Doubts>) {}
 }
 
 /// The rows of some calls, in their order.
@@ -75,6 +82,7 @@ pub struct Connection {
     client: Client,
     prepared: Mutex<Arc<Prepared>>,
     opening: Opening,
+    notices: Arc<Notices>,
     /// Whether it once did not answer in time.
     is_late: AtomicBool,
 }
@@ -83,6 +91,7 @@ pub struct Connection {
 pub struct PreparedTransaction<'a> {
     inner: Transaction<'a>,
     prepared: Arc<Prepared>,
+    notices: Arc<Notices>,
 }
 
 /// The statements of one connection, each prepared when it is first used.
@@ -96,12 +105,34 @@ pub(super) struct Prepared([OnceCell<(Arc<str>, tokio_postgres::Statement)>; Sql
 
 impl Connection {
     /// Returns `client` with room for its statements. The other half of the connection has to be
-    /// driven as always.
+    /// driven as always; whoever drives it is told of commits that did not wait for their standby,
+    /// and [`Transactional::run`](super::Transactional::run) is not: see [`Connection::watched`].
     pub fn new(client: Client) -> Self {
+        Self::with(client, Arc::default())
+    }
+
+    /// Returns both halves of a connection, of which the other has to be driven by whoever calls,
+    /// as in `tokio::spawn(driver)`. A commit that did not wait for its synchronous standby is then
+    /// in doubt for [`Transactional::run`](super::Transactional::run) as well.
+    pub fn watched<S, T>(
+        client: Client,
+        connection: tokio_postgres::Connection<S, T>,
+    ) -> (Self, impl Future<Output = ()> + use<S, T>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let notices = Arc::default();
+        let driver = drive(connection, Arc::clone(&notices));
+        (Self::with(client, notices), driver)
+    }
+
+    fn with(client: Client, notices: Arc<Notices>) -> Self {
         Self {
             client,
             prepared: Mutex::default(),
             opening: Opening::default(),
+            notices,
             is_late: AtomicBool::new(false),
         }
     }
@@ -126,10 +157,16 @@ impl Connection {
         self.is_late.store(true, Ordering::Relaxed);
     }
 
+    /// How many commits on it did not wait for their standby, as far as that is seen.
+    pub(super) fn unwaited(&self) -> u64 {
+        self.notices.unwaited()
+    }
+
     /// Begins a transaction.
     pub async fn transaction(&mut self) -> Result<PreparedTransaction<'_>, tokio_postgres::Error> {
         let prepared = self.prepared();
         Ok(PreparedTransaction {
+            notices: Arc::clone(&self.notices),
             inner: self.client.transaction().await?,
             prepared,
         })
@@ -260,6 +297,10 @@ impl<C: Calls + ?Sized> Calls for &mut C {
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
         (**self).calls(calls)
     }
+
+    fn tell(&self, doubts: &Arc<Doubts>) {
+        (**self).tell(doubts);
+    }
 }
 
 impl Calls for &Client {
@@ -279,11 +320,19 @@ impl Calls for &Connection {
         let prepared = self.prepared();
         async move { send(&self.client, Some(&prepared), calls).await }.boxed()
     }
+
+    fn tell(&self, doubts: &Arc<Doubts>) {
+        self.notices.tell(doubts);
+    }
 }
 
 impl Calls for &PreparedTransaction<'_> {
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
         send(self.inner.client(), Some(&self.prepared), calls).boxed()
+    }
+
+    fn tell(&self, doubts: &Arc<Doubts>) {
+        self.notices.tell(doubts);
     }
 }
 

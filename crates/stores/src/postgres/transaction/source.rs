@@ -10,11 +10,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join};
 use onceward::BoxError;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
+use super::super::doubts::Doubts;
 use super::super::{Settings, tls};
 use super::fault::{Fault, Unfinished};
 use super::session::{Answers, Call, Calls, Cells, Connection};
@@ -91,32 +91,24 @@ struct Shared {
 /// What is said of a transaction whose connection is not used any more.
 pub(super) const LATE: &str = "the database did not answer in time";
 
-/// Connects as the settings say, and returns the client with what has to be driven.
+/// What is said of a commit that is on the server, and may not be on its standby.
+const UNWAITED: &str = "the server did not wait for its standby";
+
+/// Connects as the settings say, and returns the connection with what has to be driven.
 pub(in super::super) async fn connect(
     settings: &Settings,
-) -> Result<(Client, impl Future<Output = ()> + Send + use<>), BoxError> {
+) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), BoxError> {
     let tls = tls::connector(settings)?;
     let mut refused: BoxError = "the server did not answer in time".into();
     for (config, share) in settings.turns(settings.timeout()) {
         match timeout(share, config.connect(tls.clone())).await {
-            Ok(Ok((client, connection))) => return Ok((client, driver(connection))),
+            Ok(Ok((client, connection))) => return Ok(Connection::watched(client, connection)),
             Ok(Err(error)) => refused = error.into(),
             // It has had its share.
             Err(_) => {}
         }
     }
     Err(refused)
-}
-
-/// Drives a connection until its end.
-async fn driver<S, T>(connection: tokio_postgres::Connection<S, T>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "a connection ended");
-    }
 }
 
 /// A connection of a pool, which it goes back to when dropped.
@@ -131,8 +123,18 @@ pub struct Lent {
 #[derive(Debug)]
 pub struct OpenOn<C: Deref<Target = Connection>> {
     connection: C,
-    /// Whether the transaction has yet to be ended.
-    open: bool,
+    stage: Stage,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It has yet to be ended.
+    Open,
+    /// Its commit is on its way, and nobody knows what becomes of it.
+    Committing,
+    /// There is nothing to roll back any more.
+    Ended,
 }
 
 // === impl Source ===
@@ -150,7 +152,7 @@ impl<C: Checkout> Source for C {
             let given = given.map_err(|_| Fault::Gone("there was no connection in time".into()))?;
             let opened = OpenOn {
                 connection: given.map_err(Fault::Gone)?,
-                open: true,
+                stage: Stage::Open,
             };
             let rows = timeout(within, opened.connection.begin(calls)).await;
             let rows = rows.map_err(|_| {
@@ -165,15 +167,18 @@ impl<C: Checkout> Source for C {
 // === impl OpenOn ===
 
 impl<C: Deref<Target = Connection>> OpenOn<C> {
-    /// There is nothing to roll back any more.
-    fn ended(&mut self) {
-        self.open = false;
+    fn reach(&mut self, stage: Stage) {
+        self.stage = stage;
     }
 }
 
 impl<C: Deref<Target = Connection> + Send + Sync> Calls for OpenOn<C> {
     fn calls<'a>(&'a mut self, calls: &'a [Call<'a>]) -> BoxFuture<'a, Answers> {
         async move { (&*self.connection).calls(calls).await }.boxed()
+    }
+
+    fn tell(&self, doubts: &Arc<Doubts>) {
+        (&*self.connection).tell(doubts);
     }
 }
 
@@ -197,17 +202,24 @@ impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
                 Unfinished::No(Fault::Gone(LATE.into()))
             })?;
             prepared.map_err(Unfinished::No)?;
+            self.reach(Stage::Committing);
+            let connection = &*self.connection;
             let mut session = connection;
             // The write breaks the transaction where it cannot be made, and then the commit
             // behind it is a rollback: nobody has to look in between.
+            let unwaited = connection.unwaited();
             let commit = connection.batch_execute("COMMIT");
             let answers = timeout(within, join(session.calls(&calls), commit)).await;
             let answers = answers.inspect_err(|_| self.spend());
-            self.ended();
+            // The warning comes before the answer.
+            let waited = connection.unwaited() == unwaited;
+            self.reach(Stage::Ended);
             match answers {
                 Err(_) => Err(Unfinished::InDoubt(LATE.into())),
                 Ok((Err(fault), _)) => Err(Unfinished::before_commit(fault)),
                 Ok((Ok(_), Err(error))) => Err(error.into()),
+                // It is there for all to see, and may be nowhere else.
+                Ok((Ok(_), Ok(()))) if !waited => Err(Unfinished::InDoubt(UNWAITED.into())),
                 Ok((Ok(_), Ok(()))) => Ok(()),
             }
         })
@@ -220,10 +232,13 @@ impl<C: Deref<Target = Connection> + Send + Sync> Open for OpenOn<C> {
 
 impl<C: Deref<Target = Connection>> Drop for OpenOn<C> {
     /// Sends the rollback and does not wait for its answer: whatever is sent on the connection
-    /// next comes after it.
+    /// next comes after it. Behind a commit that waits for its standby it would come too late, so
+    /// a connection on which one is on its way is not used again.
     fn drop(&mut self) {
-        if self.open {
-            let _ = self.connection.batch_execute("ROLLBACK").now_or_never();
+        match self.stage {
+            Stage::Open => drop(self.connection.batch_execute("ROLLBACK").now_or_never()),
+            Stage::Committing => self.connection.spend(),
+            Stage::Ended => {}
         }
     }
 }
@@ -265,10 +280,10 @@ impl Connections {
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
-        let (client, driver) = connect(&self.0.settings).await?;
+        let (connection, driver) = connect(&self.0.settings).await?;
         // Ends when its client is dropped.
         tokio::spawn(driver);
-        Ok(Connection::new(client))
+        Ok(connection)
     }
 }
 

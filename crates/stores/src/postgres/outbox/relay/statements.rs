@@ -1,10 +1,10 @@
 //! What a relay asks of the database.
 
 use onceward::BoxError;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Statement;
 
-use super::super::super::Settings;
 use super::super::super::sql::RAW_MICROS;
+use super::super::super::{Connection, Settings};
 
 /// The texts of the statements for one schema.
 pub(super) struct Texts {
@@ -18,7 +18,7 @@ pub(super) struct Texts {
 
 /// A connection with its statements, and the keys that are taken by it.
 pub(super) struct Session {
-    pub(super) client: Client,
+    pub(super) client: Connection,
     pub(super) heads: Statement,
     pub(super) take: Statement,
     pub(super) read: Statement,
@@ -70,7 +70,7 @@ impl Texts {
     }
 
     /// Prepares all of them on a connection.
-    pub(super) async fn prepare(&self, client: Client) -> Result<Session, BoxError> {
+    pub(super) async fn prepare(&self, client: Connection) -> Result<Session, BoxError> {
         Ok(Session {
             heads: client.prepare(&self.heads).await?,
             take: client.prepare(&self.take).await?,

@@ -8,8 +8,10 @@ use tokio::time::timeout;
 
 use super::super::fault::{Fault, Unfinished};
 use super::super::phase::Paused;
-use super::super::source::{LATE, Open, Source};
+use super::super::session::Calls as _;
+use super::super::source::{Finished, LATE, Open, Source};
 use super::super::tx::Tx;
+use super::super::work::Write;
 use super::super::{Begun, Error, Looked, Shared, Work, call};
 use super::{Next, Own, Tried, replayed, unavailable};
 
@@ -128,8 +130,7 @@ impl Shared {
         outcome: Outcome,
     ) -> Result<Tried, RunError> {
         let write = work.completing(outcome.clone());
-        let (statement, values) = self.write(&write);
-        let finished = open.finish(call(statement, &values), self.within()).await;
+        let finished = self.finish(open, &write).await;
         if let Err(unfinished) = finished {
             return self.tried(work, unfinished).await;
         }
@@ -142,6 +143,17 @@ impl Shared {
             replayed: false,
             expires,
         }))
+    }
+
+    /// Writes and commits. A caller who leaves meanwhile leaves a doubt.
+    async fn finish<O: Open>(&self, open: O, write: &Write) -> Finished {
+        let under_way = self.store.doubts().under_way();
+        let (statement, values) = self.write(write);
+        let finished = open.finish(call(statement, &values), self.within()).await;
+        if !matches!(finished, Err(Unfinished::InDoubt(_))) {
+            under_way.end();
+        }
+        finished
     }
 
     /// Commits what was done with the point that it has reached.
@@ -160,11 +172,9 @@ impl Shared {
             }
         };
         let write = work.write_of(&record);
-        let (statement, values) = self.write(&write);
         // From here on it may be in the slot, whatever is heard of it.
         own.0 = record.mark;
-        let finished = open.finish(call(statement, &values), self.within()).await;
-        match finished {
+        match self.finish(open, &write).await {
             Ok(()) => Ok(Ok(work.paused(record.stamped(write.written())))),
             Err(unfinished) => self.tried(work, unfinished).await.map(Err),
         }
@@ -183,6 +193,7 @@ impl Shared {
                 .open(&[call(&self.sql.hold, &values)], within)
                 .await?
         };
+        open.tell(self.store.doubts());
         let resumed = async |open: &mut P::Open| paused.resumed(open, &rows).await;
         let work = self.in_time(&mut open, resumed).await?;
         Ok((open, work))
