@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use onceward::{BoxError, Outcome, RunError};
+use onceward_rig::postgres::Proxy;
 use onceward_stores::postgres::{Begun, Next, Source, Tx};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use tokio::task::JoinSet;
@@ -145,4 +147,29 @@ async fn phases_go_on_after_the_last_point() {
         assert_eq!(answer.is_err(), fails);
     }
     assert_eq!((world.charges().await, world.records().await), (2, 1));
+}
+
+/// A connection on which a transaction may be open would take up what its next user does.
+#[tokio::test]
+async fn a_beginning_that_is_given_up_leaves_no_transaction_in_the_pool() {
+    let world = &World::with("timeout=2s").await;
+    let server: tokio_postgres::Config = world.server().parse().unwrap();
+    let target = format!("127.0.0.1:{}", server.get_ports()[0]);
+    let proxy = Proxy::start(target.parse().unwrap());
+    let options = PgPoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false);
+    let pool = options.connect(&proxy.url(world.server())).await.unwrap();
+    proxy.delay(Duration::from_secs(4));
+    let work = |_: InTx| async move { Ok::<_, BoxError>(Outcome::success("charged")) };
+    let run = world
+        .keys
+        .run(&pool, &world.slot("k1"), payload(1), work)
+        .await;
+    assert!(matches!(run, Err(RunError::Engine(_))), "{run:?}");
+
+    proxy.delay(Duration::ZERO);
+    let mut connection = pool.acquire().await.unwrap();
+    insert(world, &mut connection, "k1").await.unwrap();
+    assert_eq!(world.charges().await, 1, "it was no part of a transaction");
 }

@@ -36,7 +36,13 @@ pub(super) async fn open(url: &str) -> PostgresStore {
 impl World {
     /// A world with a pool of two connections.
     pub(super) async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// The same with more settings of the store.
+    pub(super) async fn with(settings: &str) -> Self {
         let (url, scratch) = scratch().await;
+        let url = format!("{url}&{settings}");
         let store = open(&url).await;
         let world = Self {
             keys: Transactional::new(&store, Policy::default()).await.unwrap(),

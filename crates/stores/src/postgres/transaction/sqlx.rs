@@ -36,7 +36,13 @@ impl Source for PgPool {
         within: Duration,
     ) -> BoxFuture<'a, Opened<Self::Open>> {
         let open = async move {
-            let mut transaction = self.begin().await?;
+            let connection = self.acquire().await?;
+            // In a task of its own, which goes on if nobody waits for it: sqlx counts a transaction
+            // once its beginning is answered, and rolls back what it has counted. One that is given
+            // up before that would go back to the pool open, for the next caller to write in. It is
+            // what `begin` of a pool does with the connection that it takes.
+            let begun = tokio::spawn(Transaction::begin(connection, None)).await;
+            let mut transaction = begun.map_err(|error| Fault::Gone(error.into()))??;
             let rows = send(&mut transaction, calls).await?;
             Ok((transaction, rows))
         };
