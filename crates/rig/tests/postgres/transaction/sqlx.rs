@@ -1,5 +1,6 @@
 //! The same inside the transactions of sqlx.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use onceward::{BoxError, Outcome, RunError};
 use onceward_rig::postgres::Proxy;
 use onceward_stores::postgres::{Begun, Next, Source, Tx};
+use parking_lot::Mutex;
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use tokio::task::JoinSet;
 
@@ -172,4 +174,69 @@ async fn a_beginning_that_is_given_up_leaves_no_transaction_in_the_pool() {
     let mut connection = pool.acquire().await.unwrap();
     insert(world, &mut connection, "k1").await.unwrap();
     assert_eq!(world.charges().await, 1, "it was no part of a transaction");
+}
+
+/// What the server says about a caller's statement may hold anything of the caller's.
+#[tokio::test]
+async fn what_the_server_says_of_a_statement_is_not_logged() {
+    let world = &World::new().await;
+    let (records, says) = (world.table("records"), world.table("says"));
+    world
+        .sql(&format!(
+            "CREATE SEQUENCE {says}_once;
+             CREATE FUNCTION {says}() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+               IF nextval('{says}_once') = 1 THEN
+                 RAISE EXCEPTION 'card 4711' USING ERRCODE = '40001';
+               END IF;
+               RAISE WARNING 'card 4711';
+               RETURN NEW;
+             END $$;
+             CREATE TRIGGER says BEFORE INSERT ON {records}
+               FOR EACH ROW EXECUTE FUNCTION {says}()"
+        ))
+        .await;
+    let log = Log::default();
+    let heard = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || heard.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let pool = pool(world, 1).await;
+    let work = |_: InTx| async move { Ok::<_, BoxError>(Outcome::success("charged")) };
+    let (slot, payload) = (world.slot("k1"), payload(1));
+    let run = world.keys.run(&pool, &slot, payload, work).await;
+    assert!(!run.unwrap().replayed);
+    let work = |_| async move { Ok::<_, BoxError>(Outcome::success("charged")) };
+    let slot = world.slot("k2");
+    let run = world.keys.run(&world.pool, &slot, payload, work).await;
+    assert!(!run.unwrap().replayed);
+
+    let log = String::from_utf8(log.0.lock().clone()).unwrap();
+    let ours: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("onceward"))
+        .collect();
+    assert!(
+        ours.iter().any(|line| line.contains("overtaken")),
+        "{ours:#?}"
+    );
+    assert!(ours.iter().any(|line| line.contains("01000")), "{ours:#?}");
+    assert!(!ours.iter().any(|line| line.contains("4711")), "{ours:#?}");
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

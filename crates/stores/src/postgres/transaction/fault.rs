@@ -99,6 +99,19 @@ impl From<tokio_postgres::Error> for Unfinished {
     }
 }
 
+/// The SQLSTATE of an error, for logs: what the server says about callers' statements beside it
+/// may hold anything of theirs.
+pub(super) fn code(error: &BoxError) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
+        return error.code().map(|code| code.code().to_owned());
+    }
+    #[cfg(feature = "sqlx")]
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return error.as_database_error()?.code().map(Into::into);
+    }
+    None
+}
+
 // === impl Said ===
 
 impl Said {

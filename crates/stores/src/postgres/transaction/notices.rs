@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::AsyncMessage;
+use tokio_postgres::error::SqlState;
 
 use super::super::doubts::{Doubts, gave_up_waiting};
 
@@ -73,7 +74,7 @@ pub(super) async fn drive<S, T>(
             Some(Ok(_)) => {}
             Some(Err(error)) => {
                 notices.broke();
-                let code = error.code().map(|code| code.code());
+                let code = error.code().map(SqlState::code);
                 tracing::debug!(code, "a connection ended");
                 return;
             }

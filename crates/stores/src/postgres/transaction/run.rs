@@ -12,6 +12,7 @@ use onceward::{
 };
 use tokio::sync::MutexGuard;
 
+use super::fault::code;
 use super::hub::{Hub, Line, Seat};
 use super::patience::Patience;
 use super::source::Source;
@@ -116,7 +117,8 @@ impl Transactional {
                 Ok(Tried::Answer(answer)) => return Ok(answer),
                 Ok(Tried::Busy(found)) => busy = found,
                 Ok(Tried::Overtaken(error)) => {
-                    tracing::debug!(slot = ?arrival.id(), %error, "overtaken");
+                    let code = code(&error);
+                    tracing::debug!(slot = ?arrival.id(), code, "overtaken");
                 }
                 Ok(Tried::InDoubt(error)) => doubt = Some(error),
                 // A server that is gone after our commit was sent leaves us in doubt.
