@@ -74,6 +74,9 @@ use crate::sync::{Mutex, RwLock};
 ///
 /// Dropping it closes it, and waits until the folder is free again.
 ///
+/// Answers to many callers at once are handed out by a task of the runtime that they ask from, so
+/// its threads must not all be blocked by callers who wait for theirs.
+///
 /// ```
 /// use onceward_stores::embedded::EmbeddedStore;
 ///

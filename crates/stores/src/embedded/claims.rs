@@ -85,9 +85,14 @@ impl Claims {
         }
     }
 
-    /// Takes the lists on which nothing is live any more, to be removed.
-    pub(super) fn take_dead(&mut self) -> impl Iterator<Item = IndexKey> + '_ {
-        self.dead.drain(..)
+    /// The lists on which nothing is live any more, to be removed.
+    pub(super) fn dead(&self) -> &[IndexKey] {
+        &self.dead
+    }
+
+    /// Says that the dead lists are gone, durably.
+    pub(super) fn bury(&mut self) {
+        self.dead.clear();
     }
 
     /// The claims that lapsed before `horizon`.
@@ -150,7 +155,8 @@ pub(super) fn claims_since(base: &Base, floor: Timestamp) -> fjall::Result<Liste
     let from = index_from(Index::Claims, floor);
     let to = index_from(Index::Expiry, Timestamp::ZERO);
     let mut listed = Listed::default();
-    let mut on = HashMap::<SlotId, IndexKey>::new();
+    // In the order of the slots, in which they lie on the disk.
+    let mut on = BTreeMap::<SlotId, IndexKey>::new();
     for entry in base.db.snapshot().range(&base.index, from..to) {
         let (key, list) = entry.into_inner()?;
         let Ok(key) = IndexKey::try_from(&*key) else {
@@ -159,26 +165,23 @@ pub(super) fn claims_since(base: &Base, floor: Timestamp) -> fjall::Result<Liste
         listed.lists.push(key);
         let (slots, _) = list.as_chunks::<{ SlotId::LEN }>();
         on.extend(slots.iter().map(|slot| (SlotId::from_bytes(*slot), key)));
-        // Before there were lists, a claim was an entry by itself.
-        if let (true, Some((_, slot))) = (list.is_empty(), read_index_key(&key)) {
-            on.insert(slot, key);
-        }
     }
     for (slot, list) in on {
-        let value = match base.records.get(slot.as_bytes()) {
-            Ok(Some(kept)) => Value::read(kept).map_err(|error| unreadable(slot, error)),
-            Ok(None) => continue,
+        let found = match base.kept(slot) {
             // A claim that a disk withholds for a moment would stay a claim for good.
-            Err(error) if io_cause(&error).is_some() => return Err(error),
-            Err(error) => Err(unreadable(slot, error)),
+            Some(Err(error)) if io_cause(&error).is_some() => return Err(error),
+            Some(Err(error)) => Err(unreadable(slot, error)),
+            Some(Ok(None)) => continue,
+            Some(Ok(Some(kept))) => Value::read(kept).map_err(|error| unreadable(slot, error)),
+            None => Err(unreadable(slot, "the database panicked over it")),
         };
-        match value {
+        match found {
             Ok(value) if value.state() == StateName::Claimed => {
                 listed.claims.push((slot, value, list));
             }
             Ok(_) => {}
             // It stays unreadable for whoever asks, which repeats nothing.
-            Err(error) => tracing::error!(%error, "a claim cannot be read"),
+            Err(error) => tracing::error!(%error, "what was claimed cannot be read"),
         }
     }
     Ok(listed)
@@ -230,7 +233,9 @@ mod tests {
     }
 
     fn dead(claims: &mut Claims) -> Vec<IndexKey> {
-        claims.take_dead().collect()
+        let dead = claims.dead().to_vec();
+        claims.bury();
+        dead
     }
 
     #[test]

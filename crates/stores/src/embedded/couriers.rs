@@ -55,16 +55,19 @@ impl Couriers {
     ///
     /// Only a runtime with threads of its own has one. Others go on only while somebody drives
     /// them, and that may be the very caller who waits for its answer some other way.
+    ///
+    /// Nobody waits for the task: it ends with its runtime or with the store, whichever is first,
+    /// and hands out what is left then. To wait for it could be to wait for one's own runtime.
     pub(super) fn here(&self) -> Option<Arc<Courier>> {
         let runtime = Handle::try_current().ok()?;
+        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+            return None;
+        }
         let id = runtime.id();
         let mut homes = self.0.lock();
         let homes = homes.as_mut()?;
         if let Some(home) = homes.iter().find(|home| home.runtime == id) {
             return Some(Arc::clone(&home.courier));
-        }
-        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
-            return None;
         }
         // Runtimes may come and go.
         homes.retain(|home| !home.courier.0.lock().is_over);
@@ -83,6 +86,13 @@ impl Couriers {
         for home in homes.into_iter().flatten() {
             home.courier.end();
         }
+    }
+}
+
+impl Drop for Couriers {
+    /// A writer that died has not ended them.
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub(super) sequence: u64,
     /// The store's clock when this was noted: the clock never starts before it.
     pub(super) stamp: Timestamp,
-    /// No live claim was written before this moment.
+    /// No list of live claims is older than this moment.
     pub(super) claims: Timestamp,
     /// Nothing is left that expired before this moment.
     pub(super) swept: Timestamp,

@@ -84,6 +84,8 @@ impl Writer {
     fn forget(&mut self) {
         // A reply that is dropped says just that.
         self.waiting.clear();
+        // What was left with them is durable.
+        self.couriers.drain(..).for_each(|courier| courier.go());
         self.batch.clear();
         self.sweeps.clear();
         while let Ok(ask) = self.asks.try_recv() {

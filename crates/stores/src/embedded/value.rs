@@ -23,8 +23,8 @@ pub(super) struct Draft {
     head: codec::Head,
 }
 
-/// Where the index keeps a record: by when it is due, and claims by the batch that lists them. It
-/// follows from the records alone, so the index can be rebuilt.
+/// Where the index keeps a record: by when it is due, and claims by the batch that lists them. The
+/// index can be rebuilt from the records: any list serves that a claim is on.
 pub(super) type IndexKey = [u8; INDEX_LEN];
 
 const INDEX_LEN: usize = 1 + 8 + SlotId::LEN;

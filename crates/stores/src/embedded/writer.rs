@@ -153,8 +153,9 @@ impl Writer {
         self.gather(base, first);
         let cursor = self.step_sweep(base);
         if !self.batch.is_empty() {
-            let dead = self.claims.take_dead();
-            dead.for_each(|list| self.batch.drop_stale(list));
+            for list in self.claims.dead() {
+                self.batch.drop_stale(*list);
+            }
             self.commit(base)?;
         }
         self.cursor = cursor;
@@ -313,6 +314,7 @@ impl Writer {
             .for_each(|slot| shared.recent.replaced(*slot));
         let len = written?;
         self.mark = mark;
+        self.claims.bury();
         self.place.advance(len)?;
         for change in self.batch.changes() {
             self.claims.note(change, mark);

@@ -121,6 +121,52 @@ async fn claims_are_found_among_many_records_that_are_not() {
     assert_eq!(found, held);
 }
 
+/// More than are dealt with in one batch, and many on one list. Their callers are so many that a
+/// courier answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn claims_that_were_made_together_are_found_again_but_for_those_that_ended() {
+    let folder = scratch();
+    let store = Arc::new(EmbeddedStore::at(folder.path()).sync(false).open().unwrap());
+    let callers = (0..1_500).map(|n| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let slot = records::slot(&n.to_string());
+            let claim = records::claimed(records::LONG);
+            let inserted = store.insert(slot, &claim, Timestamp::NEVER).await.unwrap();
+            assert_eq!(inserted.value, Insert::Done);
+            let next = match n % 10 {
+                0 => records::rewritten(&records::completed(records::LONG)),
+                1 => records::rewritten(&claim),
+                _ => return Some(slot),
+            };
+            let replaced = store.replace(slot, claim.fence, &next, Timestamp::NEVER);
+            assert_eq!(replaced.await.unwrap().value, Swap::Done);
+            (n % 10 == 1).then_some(slot)
+        })
+    });
+    let mut held = Vec::new();
+    for caller in callers.collect::<Vec<_>>() {
+        held.extend(caller.await.unwrap());
+    }
+    store.close();
+
+    for run in 1..=2 {
+        let store = EmbeddedStore::open(folder.path()).unwrap();
+        let records = all(&store).await;
+        let states = records
+            .iter()
+            .filter_map(|(slot, record)| match record.state {
+                State::Unknown(_) => Some(*slot),
+                _ => None,
+            });
+        let mut found: Vec<_> = states.collect();
+        found.sort_unstable();
+        held.sort_unstable();
+        assert_eq!(found, held, "in run {run}");
+        store.close();
+    }
+}
+
 #[tokio::test]
 async fn the_clock_goes_on_where_it_was_even_if_the_machine_s_was_set_back() {
     let folder = scratch();

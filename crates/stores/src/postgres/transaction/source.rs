@@ -64,7 +64,7 @@ pub(super) type Finished = Result<(), Unfinished>;
 ///
 /// What it gives out has to go back when it is dropped, unless it [is
 /// spent](Connection::is_spent). A pool of another crate, such as deadpool or bb8, makes its
-/// connections with [`Connection::new`] and gives them out here.
+/// connections with [`Connection::watched`] and gives them out here.
 pub trait Checkout: Send + Sync {
     /// What is given out.
     type Given: Deref<Target = Connection> + Send + Sync + 'static;
