@@ -176,8 +176,7 @@ impl Writer {
         let mut taken = 0;
         let mut patience = Self::PATIENCE;
         let mut before_lull = None;
-        // Counted whether they write or not, so that nobody waits behind those who do not.
-        while taken < Self::ASKS_MAX && self.batch.bytes() < Self::BYTES_MAX {
+        loop {
             match next {
                 Some(ask) => {
                     self.take(base, ask);
@@ -192,6 +191,11 @@ impl Writer {
                     thread::park_timeout(Lull::LENGTH);
                 }
                 None => break,
+            }
+            // Counted whether they write or not, so that nobody waits behind those who do not. Before
+            // another is received, for that one would be lost.
+            if taken >= Self::ASKS_MAX || self.batch.bytes() >= Self::BYTES_MAX {
+                break;
             }
             next = self.asks.try_recv().ok();
         }
