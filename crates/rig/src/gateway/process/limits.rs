@@ -33,12 +33,13 @@ impl Gateway {
 
     /// How much memory it has, and had at its most, in bytes.
     pub fn memory(&self) -> (u64, u64) {
-        (self.status("VmRSS:"), self.status("VmHWM:"))
+        let status = self.status();
+        (kib(&status, "VmRSS:"), kib(&status, "VmHWM:"))
     }
 
     /// How much address space it has, in bytes.
     pub fn space(&self) -> u64 {
-        self.status("VmSize:")
+        kib(&self.status(), "VmSize:")
     }
 
     /// How many files and connections it has open.
@@ -47,12 +48,17 @@ impl Gateway {
         std::fs::read_dir(path).map_or(0, Iterator::count)
     }
 
-    /// A number of its status, which is in KiB there; 0 once it has ended.
-    fn status(&self, name: &str) -> u64 {
+    /// What the system tells of it, all at one moment: a process may become another program between
+    /// two looks. Empty once it has ended.
+    fn status(&self) -> String {
         let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
-        let status = std::fs::read_to_string(path).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.unwrap_or(0) * 1024
+        std::fs::read_to_string(path).unwrap_or_default()
     }
+}
+
+/// A number of a status, which is in KiB there; 0 if it is not there.
+fn kib(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
