@@ -165,13 +165,24 @@ fn torn(file: &FileNode, log: &Log, rng: &mut Rng) -> Content {
     content
 }
 
-/// Some of the edits, without those before them.
+/// Some of the edits, without those before them. What was written to the same sector before comes
+/// with them: a disk gets a sector as the system has it.
 fn some(file: &FileNode, log: &Log, rng: &mut Rng) -> Content {
-    let mut content = file.durable.clone();
+    let (mut content, mut all) = (file.durable.clone(), file.durable.clone());
     let likely = rng.f32();
     for (_, edit) in &file.pending {
-        if rng.f32() < likely {
-            content.apply(log, edit);
+        all.apply(log, edit);
+        if rng.f32() >= likely {
+            continue;
+        }
+        match edit {
+            Edit::Write(at, range) => {
+                let at = *at as usize;
+                let end = at + log.bytes(range).len();
+                let from = at / SECTOR * SECTOR;
+                content.write(from, all.stretch(from..end.next_multiple_of(SECTOR)));
+            }
+            Edit::Resize(_) => content.apply(log, edit),
         }
     }
     content

@@ -117,6 +117,31 @@ fn a_new_file_keeps_its_name_once_it_is_synced_itself() {
 }
 
 #[test]
+fn a_sector_that_came_holds_all_that_was_written_to_it() {
+    let changes = all(&[
+        &[create(FILE, "a")],
+        &sync(FILE),
+        &[
+            Change::Write(FILE, 0, 0..2),
+            Change::Write(FILE, 2, 2..4),
+            Change::Write(FILE, SECTOR as u64, 4..6),
+        ],
+    ]);
+    let disk = disk(b"abcdef", &changes);
+    let mut alone = 0;
+    for seed in 0..300 {
+        let found = files(&disk, Fate::Mixed, seed);
+        let sectors: Vec<_> = found["a"].chunks(SECTOR).collect();
+        let first = sectors
+            .first()
+            .map_or(&b""[..], |sector| &sector[..4.min(sector.len())]);
+        assert!(!first.ends_with(b"cd") || first == b"abcd", "seed {seed}");
+        alone += u64::from(first.starts_with(&[0]) && sectors.len() > 1);
+    }
+    assert!(alone > 20, "the second sector came alone {alone} times");
+}
+
+#[test]
 fn writes_are_torn_at_sectors_and_nowhere_else() {
     let bytes = vec![7; 3 * SECTOR];
     let changes = all(&[
