@@ -8,7 +8,7 @@ use std::time::Duration;
 use onceward::store::{Error, Insert, Swap};
 use onceward::testing::ExpectVerdict as _;
 use onceward::testing::records::{self, LONG};
-use onceward::{Effect, Store as _, Timestamp};
+use onceward::{Durability, Effect, Store as _, Timestamp};
 use onceward_rig::proxy::Fault;
 use onceward_rig::redis::{Options, RedisServer, shared as shared_server};
 use onceward_stores::redis::RedisStore;
@@ -77,6 +77,30 @@ async fn a_server_that_is_started_again_is_told_the_scripts_again() {
     put_in_the_end(&store, "after").await;
     let found = store.get(records::slot("before")).await.expect(ANSWERS);
     assert!(found.value.is_some(), "it was on disk");
+}
+
+/// The settings may have changed behind a connection that broke, though others of the store have
+/// not: on a busy machine one is back before the next has noticed that the server was away.
+#[tokio::test]
+async fn settings_are_looked_at_again_when_a_single_connection_is_made_anew() {
+    let server = RedisServer::durable().await;
+    let store = open(&format!("{}?connections=2", server.url()));
+    assert_eq!(store.durability(), Durability::D2);
+    server
+        .cli(&["CONFIG", "SET", "appendfsync", "everysec"])
+        .await;
+    // Those who listen for news are clients of another type.
+    let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).await;
+    let oldest = clients.lines().find_map(|line| line.strip_prefix("id="));
+    let (id, _) = oldest.and_then(|line| line.split_once(' ')).unwrap();
+    server.cli(&["CLIENT", "KILL", "ID", id]).await;
+    let seen = async {
+        while store.durability() != Durability::D1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, seen).await;
+    seen.expect("the new setting is seen");
 }
 
 #[tokio::test]

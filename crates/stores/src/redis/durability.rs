@@ -10,7 +10,7 @@ use super::SERVER;
 use super::ask::{Ask, Nature, Target};
 use super::link::Hub;
 use super::settings::Settings;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, What};
 use crate::OpenError;
 use crate::report::{DurabilityReport, Fact};
 
@@ -56,9 +56,14 @@ impl Found {
         let mut question = redis::cmd("CONFIG");
         question.arg("GET").arg(&CONFIG);
         let ask = Ask::new(Target::Node(server), question, Nature::Read);
-        // A server in somebody else's hands may not tell. Then what it does tell has to do.
-        let config = hub.run(ask).await.map(|answer| pairs(&answer.value));
-        Ok(Self::read(&info, config.ok().as_ref(), hub.settings()))
+        let config = match hub.run(ask).await {
+            Ok(answer) => Some(pairs(&answer.value)),
+            // A server in somebody else's hands may not tell. Then what it does tell has to do. One
+            // that did not answer has not refused.
+            Err(trouble) if *trouble.what() == What::Refused => None,
+            Err(trouble) => return Err(trouble),
+        };
+        Ok(Self::read(&info, config.as_ref(), hub.settings()))
     }
 
     fn read(info: &str, config: Option<&HashMap<String, String>>, settings: &Settings) -> Self {

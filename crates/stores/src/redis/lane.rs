@@ -51,9 +51,10 @@ pub(super) async fn run(hub: Arc<Hub>, node: Arc<Node>, mut first: Option<Sessio
         };
         match session {
             Ok(session) => {
-                if node.lane_up(&session.host) {
-                    hub.returned.notify_one();
-                }
+                node.lane_up(&session.host);
+                // Whether or not another lane has noticed that the server was away: behind a new
+                // connection may be another server, or one that is set up in another way.
+                hub.returned.notify_one();
                 backoff = Backoff::default();
                 let mut lane = Lane {
                     hub: &hub,

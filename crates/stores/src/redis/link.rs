@@ -42,7 +42,7 @@ pub(crate) struct Hub {
     pub(super) map: RwLock<Map>,
     /// Wakes whoever looks at the cluster: the map may be wrong.
     pub(super) is_stale: Notify,
-    /// A server that was away is back.
+    /// There is a new connection: a server that was away may be back.
     pub(super) returned: Notify,
     tasks: Mutex<JoinSet<()>>,
     is_closing: AtomicBool,

@@ -143,12 +143,11 @@ impl Node {
         }
     }
 
-    /// Takes note that a lane has a connection. Returns whether it is the first.
-    pub(super) fn lane_up(&self, host: &Host) -> bool {
+    /// Takes note that a lane has a connection.
+    pub(super) fn lane_up(&self, host: &Host) {
         host.clone_into(&mut self.host.lock());
-        let is_first = self.lanes.fetch_add(1, Ordering::AcqRel) == 0;
+        self.lanes.fetch_add(1, Ordering::AcqRel);
         self.queue.lock().refusal = None;
-        is_first
     }
 
     /// Takes note that a lane has lost its connection.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::MissedTickBehavior;
+
 use super::state::Inner;
 use super::{durability, start};
 
@@ -13,21 +15,29 @@ const CLOCK: Duration = Duration::from_secs(10);
 /// After how many of those the servers' settings are looked at again: a minute.
 const LOOK: u32 = 6;
 
+/// How soon they are looked at again when they could not be.
+const SOON: Duration = Duration::from_secs(1);
+
 /// Keeps house until the store is closed.
 pub(super) async fn run(inner: Arc<Inner>) {
+    let mut clock = tokio::time::interval(CLOCK);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock.tick().await;
     let mut ticks = 0_u32;
+    let mut has_failed = false;
     loop {
-        let returned = tokio::select! {
-            () = tokio::time::sleep(CLOCK) => false,
+        let is_due = tokio::select! {
+            _ = clock.tick() => {
+                ticks += 1;
+                mark(&inner).await;
+                ticks.is_multiple_of(LOOK)
+            }
             // It may be another server, or set up in another way.
             () = inner.hub.returned.notified() => true,
+            () = tokio::time::sleep(SOON), if has_failed => true,
         };
-        if !returned {
-            ticks += 1;
-            mark(&inner).await;
-        }
-        if returned || ticks.is_multiple_of(LOOK) {
-            look(&inner).await;
+        if is_due {
+            has_failed = !look(&inner).await;
         }
     }
 }
@@ -53,10 +63,16 @@ async fn mark(inner: &Inner) {
     }
 }
 
-/// Looks at the servers' settings again.
-async fn look(inner: &Inner) {
+/// Looks at the servers' settings again. Says whether they could be seen.
+async fn look(inner: &Inner) -> bool {
     match durability::look(&inner.hub).await {
-        Ok(found) => inner.found(found, false),
-        Err(trouble) => tracing::debug!(why = %trouble, "the settings were not looked at"),
+        Ok(found) => {
+            inner.found(found, false);
+            true
+        }
+        Err(trouble) => {
+            tracing::debug!(why = %trouble, "the settings were not looked at");
+            false
+        }
     }
 }
