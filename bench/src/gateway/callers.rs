@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Barrier, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -71,40 +71,62 @@ const PATIENCE: Duration = Duration::from_secs(30);
 // === impl Order ===
 
 impl Order {
-    /// Puts the load on, from a thread of its own.
-    ///
-    /// One thread is enough to keep two proxies busy and takes no turns with itself, so that its
-    /// rounds are alike.
+    /// How many threads the callers share. One is busy all the time before a gateway that replays
+    /// is: what it could ask for would be measured, and not what is answered.
+    const THREADS: usize = 2;
+
+    /// Puts the load on, from threads of its own.
     ///
     /// # Errors
     ///
     /// Returns an error for the first answer that is not the one expected.
     pub(crate) async fn run(self) -> Result<Turn, Failed> {
-        let (done, ended) = oneshot::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let turn = match runtime {
-                Ok(runtime) => runtime.block_on(self.run_here()),
-                Err(error) => Err(error.into()),
-            };
-            // Nobody is there to read it when the bench was interrupted.
-            let _ = done.send(turn);
+        let all_open = Arc::new(Barrier::new(Self::THREADS));
+        let threads = (0..Self::THREADS).map(|nth| {
+            let (order, all_open) = (self.clone(), Arc::clone(&all_open));
+            let callers = (nth..self.connections).step_by(Self::THREADS);
+            let (done, ended) = oneshot::channel();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                let turn = match runtime {
+                    Ok(runtime) => runtime.block_on(order.run_here(callers, &all_open)),
+                    Err(error) => Err(error.into()),
+                };
+                // Nobody is there to read it when the bench was interrupted.
+                let _ = done.send(turn);
+            });
+            ended
         });
-        ended.await.map_err(|_| "the callers' thread ended early")?
+        let mut whole = Turn::empty();
+        for ended in threads.collect::<Vec<_>>() {
+            let turn = ended
+                .await
+                .map_err(|_| "a thread of callers ended early")??;
+            whole.add(&turn);
+        }
+        whole.load.rate = whole.load.latency.len() as f64 / self.span.as_secs_f64();
+        Ok(whole)
     }
 
-    async fn run_here(self) -> Result<Turn, Failed> {
+    async fn run_here(
+        self,
+        callers: impl Iterator<Item = usize>,
+        all_open: &Barrier,
+    ) -> Result<Turn, Failed> {
         let mut lines = Vec::new();
-        for _ in 0..self.connections {
-            lines.push(Line::open(self.to, self.mix.is_keyed()).await?);
+        for caller in callers {
+            lines.push((caller, Line::open(self.to, self.mix.is_keyed()).await?));
         }
+        timeout(PATIENCE, all_open.wait())
+            .await
+            .map_err(|_| "not all callers could connect")?;
         let start = Watch::start();
         let mut callers = JoinSet::new();
         // One for all, because a histogram each would not fit into the processor's caches.
         let turn = Arc::new(Mutex::new(Turn::empty()));
-        for (caller, line) in lines.into_iter().enumerate() {
+        for (caller, line) in lines {
             let turn = Arc::clone(&turn);
             callers.spawn(self.clone().keep_busy(caller, line, start, turn));
         }
@@ -119,9 +141,7 @@ impl Order {
             Err(_) => return Err(format!("{} stopped answering", self.to).into()),
         }
         let turn = Arc::into_inner(turn).expect("all callers ended");
-        let mut turn = turn.into_inner().expect("no caller panicked");
-        turn.load.rate = turn.load.latency.len() as f64 / self.span.as_secs_f64();
-        Ok(turn)
+        Ok(turn.into_inner().expect("no caller panicked"))
     }
 
     /// Returns when the load ends, from its start.
@@ -200,6 +220,13 @@ impl Turn {
             asked: 0,
             executed: 0,
         }
+    }
+
+    /// Adds what came of another part of the same load.
+    fn add(&mut self, other: &Self) {
+        self.load.add(&other.load);
+        self.asked += other.asked;
+        self.executed += other.executed;
     }
 }
 
