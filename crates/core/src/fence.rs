@@ -39,6 +39,16 @@ impl Fence {
         self.0
     }
 
+    /// The thirty-two hex digits that `Display` prints.
+    pub fn to_hex(self) -> [u8; 32] {
+        let digit = |place: u32| b"0123456789abcdef"[(self.0 >> (4 * place)) as usize & 0xf];
+        let mut digits = [0; 32];
+        for (place, written) in (0..).zip(digits.iter_mut().rev()) {
+            *written = digit(place);
+        }
+        digits
+    }
+
     /// Mints a fence for a write over `seen`, at a store's time.
     ///
     /// It is greater than `seen` even when the store's clock stood still or went back, so fences
@@ -64,7 +74,7 @@ impl Fence {
 /// Thirty-two hex digits, as services behind us read them.
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        f.write_str(str::from_utf8(&self.to_hex()).expect("hex digits are ASCII"))
     }
 }
 

@@ -61,7 +61,7 @@ impl Scope {
     pub fn parse(tenant: &str, operation: &str) -> Result<Self, InvalidScope> {
         for (part, text) in [("tenant", tenant), ("operation", operation)] {
             let fits = (1..=Self::LEN_MAX).contains(&text.len());
-            if !fits || text.contains(char::is_control) {
+            if !fits || has_control(text) {
                 return Err(InvalidScope { part });
             }
         }
@@ -79,6 +79,14 @@ impl Scope {
     /// What is asked for.
     pub fn operation(&self) -> &str {
         &self.0.operation
+    }
+}
+
+/// Whether a text has a control character. Most names are ASCII, where bytes tell.
+fn has_control(text: &str) -> bool {
+    match text.is_ascii() {
+        true => text.bytes().any(|byte| byte.is_ascii_control()),
+        false => text.contains(char::is_control),
     }
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use onceward::{Elsewhere, Ending, Replay, SlotId, Timestamp, Twin};
+use std::cell::RefCell;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::body::AnswerBody;
@@ -85,15 +86,35 @@ pub(crate) fn elsewhere(elsewhere: &Elsewhere, slot: SlotId) -> Problem {
 
 /// Says until when the answer is kept.
 pub(crate) fn mark_kept(headers: &mut HeaderMap, expires: Timestamp, profile: Profile) {
-    let since = Duration::from_micros(expires.as_micros());
-    // A date past the year 9999 cannot be written, and means never.
-    if let Some(date) = UNIX_EPOCH.checked_add(since)
-        && since < Duration::from_secs(253_402_300_800)
-        && let Ok(value) = HeaderValue::from_str(&httpdate::fmt_http_date(date))
-    {
-        headers.insert(IDEMPOTENCY_EXPIRES, value);
+    if let Some(date) = date_of(expires) {
+        headers.insert(IDEMPOTENCY_EXPIRES, date);
     }
     mark_accepted(headers, profile);
+}
+
+thread_local! {
+    /// The date that was written last, and its second: many answers end in the same one.
+    static WRITTEN: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
+}
+
+/// A time as headers have it. One past the year 9999 cannot be written, and means never.
+fn date_of(time: Timestamp) -> Option<HeaderValue> {
+    let second = time.as_micros() / 1_000_000;
+    WRITTEN.with_borrow_mut(|written| {
+        if let Some((last, date)) = written
+            && *last == second
+        {
+            return Some(date.clone());
+        }
+        let since = Duration::from_secs(second);
+        let date = UNIX_EPOCH.checked_add(since)?;
+        if since >= Duration::from_secs(253_402_300_800) {
+            return None;
+        }
+        let date = HeaderValue::from_str(&httpdate::fmt_http_date(date)).ok()?;
+        *written = Some((second, date.clone()));
+        Some(date)
+    })
 }
 
 /// Says that the request was executed, where callers are told so.

@@ -93,20 +93,18 @@ impl FingerprintRules {
 
         let (reading, read) = self.body.read(&parts.headers, body);
         head.push(reading as u8);
-        let print = Fingerprint::builder(self.version())
-            .part(&head)
-            .part(read.as_deref().unwrap_or(body));
+        let body = read.as_deref().unwrap_or(body);
 
         let trailers = trailers.filter(|trailers| !trailers.is_empty());
         if self.headers.is_empty() && trailers.is_none() {
-            return print.finish();
+            return Fingerprint::of_parts(self.version(), &[&head, body]);
         }
         let mut tail = Vec::new();
         put_fields(&mut tail, &parts.headers, self.headers.iter().collect());
         if let Some(trailers) = trailers {
             put_fields(&mut tail, trailers, trailers.keys().collect());
         }
-        print.part(&tail).finish()
+        Fingerprint::of_parts(self.version(), &[&head, body, &tail])
     }
 
     /// A number for these rules, which records keep beside the digest: rules that say something

@@ -123,16 +123,15 @@ impl Shard {
 
     /// The account of `subject`, or `None` if there is no room for one.
     fn account(&mut self, subject: &Subject, now: Duration) -> Option<&mut Account> {
-        if !self.accounts.contains_key(subject) {
-            if self.accounts.len() >= self.tidy_at.max(TIDY_MIN) {
-                self.tidy(now);
-            }
+        // While there is plenty of room nobody asks whether more is needed.
+        let is_tight = self.accounts.len() >= self.tidy_at.max(TIDY_MIN);
+        if is_tight && !self.accounts.contains_key(subject) {
+            self.tidy(now);
             if self.accounts.len() >= Self::MAX {
                 return None;
             }
-            self.accounts.insert(subject.clone(), Account::default());
         }
-        self.accounts.get_mut(subject)
+        Some(self.accounts.entry(subject.clone()).or_default())
     }
 
     /// Drops the accounts of callers that have taken nothing that still counts.

@@ -38,7 +38,7 @@ const CLAIMS: u8 = 8;
 const TELL_EVERY: Duration = Duration::from_secs(3600);
 
 /// Fewer bits than this are few: a million keys.
-const BITS_MIN: f32 = 20.0;
+const BITS_MIN: u8 = 20;
 
 /// How far the next number of a caller that counts may be, as its requests overtake each other.
 const STRIDE: u64 = 4;
@@ -67,7 +67,7 @@ impl Habits {
         if self.run >= HABIT {
             return Some(Weak::Counting);
         }
-        (bits(key) < BITS_MIN).then_some(Weak::Short)
+        is_easy(key).then_some(Weak::Short)
     }
 
     /// Notes that the key with this digest was used for another payload. Returns what is wrong
@@ -123,14 +123,18 @@ fn digits(key: &str) -> Option<u64> {
     plain.then(|| key.parse().ok()).flatten()
 }
 
-/// About how many bits it takes to guess a key: as if each character was any of those that occur
+/// Whether a few bits are enough to guess a key: as if each character was any of those that occur
 /// in it. Simple, and wrong about keys that only look random; a UUID has far more than enough.
-fn bits(key: &str) -> f32 {
+fn is_easy(key: &str) -> bool {
     let mut seen = 0_u128;
     for byte in key.bytes() {
         seen |= 1 << (byte & 127);
     }
-    key.len() as f32 * (seen.count_ones() as f32).log2()
+    let kinds = seen.count_ones();
+    // Most keys have enough of them by the roughest count.
+    let at_least = key.len() * kinds.max(1).ilog2() as usize;
+    at_least < usize::from(BITS_MIN)
+        && (key.len() as f32 * (kinds as f32).log2()) < f32::from(BITS_MIN)
 }
 
 #[cfg(test)]
