@@ -82,24 +82,27 @@ impl Forwarding {
     }
 
     fn say_who(&self, headers: &mut HeaderMap, peer: Peer) {
-        if !self.behind_proxy {
-            for name in FORWARDED {
-                headers.remove(name);
-            }
+        // Few requests say any of this, and looking through the names is cheaper than for each.
+        let mut said = headers.keys().any(|name| FORWARDED.contains(name));
+        if said && !self.behind_proxy {
+            FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
+            said = false;
         }
         // Every proxy on the way may have added a line of its own.
         let mut list = String::new();
-        for line in headers.get_all(&X_FORWARDED_FOR) {
-            if let Ok(line) = line.to_str() {
-                list.push_str(line);
-                list.push_str(", ");
+        if said {
+            for line in headers.get_all(&X_FORWARDED_FOR) {
+                if let Ok(line) = line.to_str() {
+                    list.push_str(line);
+                    list.push_str(", ");
+                }
             }
         }
-        list.push_str(&by_address(peer.addr.ip()));
+        push_address(&mut list, peer.addr.ip());
         if let Ok(list) = HeaderValue::try_from(list) {
             headers.insert(X_FORWARDED_FOR, list);
         }
-        if !headers.contains_key(&X_FORWARDED_PROTO) {
+        if !said || !headers.contains_key(&X_FORWARDED_PROTO) {
             let proto = if peer.tls { "https" } else { "http" };
             headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
         }
@@ -108,7 +111,12 @@ impl Forwarding {
     fn say_attempt(&self, headers: &mut HeaderMap, attempt: &Attempt) {
         match &self.key_header {
             Some(name) => {
-                headers.insert(name.clone(), written(attempt.key()));
+                let mut lines = headers.get_all(name).iter();
+                let line = (lines.next(), lines.next());
+                // Most come as they are to be written, and go on as they came.
+                if !matches!(line, (Some(line), None) if is_written(line, attempt.key())) {
+                    headers.insert(name.clone(), written(attempt.key()));
+                }
                 // Renamed, so that no proxy on the way takes it for its own; a service that reads
                 // the other name still finds it there.
                 if *name != IDEMPOTENCY_KEY {
@@ -127,7 +135,7 @@ impl Forwarding {
 /// Says which attempt this is, and with which fence.
 pub(crate) fn say_which(headers: &mut HeaderMap, attempt: &Attempt) {
     headers.insert(IDEMPOTENCY_ATTEMPT, HeaderValue::from(attempt.number()));
-    let fence = HeaderValue::from_str(&attempt.fence().to_string());
+    let fence = HeaderValue::from_bytes(&attempt.fence().to_hex());
     headers.insert(
         IDEMPOTENCY_FENCE,
         fence.expect("hex digits fit into a header"),
@@ -137,10 +145,7 @@ pub(crate) fn say_which(headers: &mut HeaderMap, attempt: &Attempt) {
 /// Returns a key as the upstream reads it: bare if it can be, else as a quoted string.
 pub fn written(key: &Key) -> HeaderValue {
     let text = key.as_str();
-    let bare = text
-        .bytes()
-        .all(|byte| !matches!(byte, b' ' | b'"' | b',' | b'\\'));
-    let written = match bare {
+    let written = match can_be_bare(text) {
         true => HeaderValue::from_str(text),
         false => {
             let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -148,6 +153,16 @@ pub fn written(key: &Key) -> HeaderValue {
         }
     };
     written.expect("a key is printable ASCII")
+}
+
+/// Whether `line` is what [`written`] makes of `key`, where that is the key itself.
+fn is_written(line: &HeaderValue, key: &Key) -> bool {
+    line.as_bytes() == key.as_str().as_bytes() && can_be_bare(key.as_str())
+}
+
+fn can_be_bare(key: &str) -> bool {
+    key.bytes()
+        .all(|byte| !matches!(byte, b' ' | b'"' | b',' | b'\\'))
 }
 
 /// Turns the head of an upstream's answer into ours.
@@ -192,8 +207,26 @@ fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     asked.then(|| protocol.clone())
 }
 
-fn by_address(ip: IpAddr) -> String {
-    ip.to_canonical().to_string()
+fn push_address(list: &mut String, ip: IpAddr) {
+    match ip.to_canonical() {
+        // Without the machinery of formatting, which takes longer than all else that is said here.
+        IpAddr::V4(ip) => {
+            list.reserve(15);
+            for (at, octet) in ip.octets().into_iter().enumerate() {
+                if at > 0 {
+                    list.push('.');
+                }
+                let digits = [octet / 100, octet / 10 % 10, octet % 10];
+                let leading = digits[..2].iter().take_while(|digit| **digit == 0).count();
+                list.extend(
+                    digits[leading..]
+                        .iter()
+                        .map(|digit| char::from(b'0' + digit)),
+                );
+            }
+        }
+        IpAddr::V6(ip) => list.push_str(&ip.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +273,25 @@ mod tests {
         assert_eq!(trusted["x-forwarded-for"], "1.1.1.1, 2.2.2.2, 192.0.2.7");
         let forged = forwarded(false, &lines);
         assert_eq!(forged["x-forwarded-for"], "192.0.2.7");
+    }
+
+    #[test]
+    fn addresses_are_written_as_everybody_writes_them() {
+        for ip in [
+            "0.0.0.0",
+            "127.0.0.1",
+            "10.20.30.40",
+            "192.0.2.255",
+            "100.101.9.200",
+            "2001:db8::7",
+        ] {
+            let mut list = String::new();
+            push_address(&mut list, ip.parse().unwrap());
+            assert_eq!(list, ip);
+        }
+        let mut list = String::new();
+        push_address(&mut list, "::ffff:192.0.2.7".parse().unwrap());
+        assert_eq!(list, "192.0.2.7");
     }
 
     #[test]

@@ -202,7 +202,10 @@ impl Caller {
     /// callers, and other callers, never give the same tenant.
     fn named(by: &str, name: &str) -> Option<Self> {
         let fits = (1..=Self::NAME_MAX).contains(&name.len());
-        let plain = !name.contains(char::is_control);
+        let plain = match name.is_ascii() {
+            true => !name.bytes().any(|byte| byte.is_ascii_control()),
+            false => !name.contains(char::is_control),
+        };
         (fits && plain).then(|| Self([by, ":", name].concat().into()))
     }
 }

@@ -21,6 +21,7 @@ mod open;
 mod probe;
 mod proxy;
 pub mod route;
+mod scratch;
 pub mod server;
 mod stack;
 mod start;

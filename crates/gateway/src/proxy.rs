@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Request, Response, Version};
+use http::{Request, Response, Version, header};
 use http_body::Body as _;
 use onceward::{Attempt, Effect};
 use onceward_http::{Execute, RequestBody};
 
 use crate::forward::{self, Forwarding};
-use crate::server::{Peer, Received};
+use crate::server::{Peer, Received, Switch};
 use crate::tunnel;
 use crate::upstream::{Care, Inbound, Outbound, SendError, Upstream};
 
@@ -54,7 +54,11 @@ impl Execute<Received> for Proxy {
     ) -> Result<Response<Inbound>, SendError> {
         let (mut parts, body) = request.into_parts();
         let care = self.care(&parts);
-        let switch = parts.extensions.remove();
+        let switch: Option<Switch> = parts.extensions.remove();
+        if switch.is_none() {
+            // The connection cannot be handed on: HTTP/1.0 knows no other protocols.
+            parts.headers.remove(header::UPGRADE);
+        }
         self.forwarding.request(&mut parts, self.peer);
         let request = Request::from_parts(parts, outbound(body));
         let mut response = self.upstream.send(request, care, self.within).await?;

@@ -5,21 +5,35 @@
 //! a silent caller cannot keep a connection; there are only so many connections; and a
 //! request that two readers could read in two ways carries a [`Conflict`], which the service must
 //! answer with 400.
+//!
+//! HTTP/2 is hyper's. HTTP/1 is spoken here, in one task per connection and without channels
+//! between its parts: a connection that waits holds no buffer, and one reader decides where a
+//! request ends.
 
 mod answer;
 mod caps;
 mod connection;
+mod content;
+mod date;
 mod deadline;
-mod exchange;
+mod decode;
+mod encode;
+mod feed;
 mod framing;
+mod head;
 mod http1;
 mod http2;
+mod input;
+mod line;
 mod listen;
+mod names;
+mod output;
 mod received;
 #[doc(hidden)]
 pub mod rehearsal;
 mod stop;
 mod streams;
+mod switch;
 mod tls;
 mod wire;
 
@@ -42,11 +56,14 @@ use tokio_util::task::TaskTracker;
 
 use self::caps::Caps;
 use self::connection::Common;
+pub use self::content::Content;
 pub use self::framing::Conflict;
+pub(crate) use self::head::may_end_behind;
 pub use self::listen::{BindError, bind};
 pub use self::received::{ReceiveError, Received};
 use self::stop::Stop;
 use self::streams::Streams;
+pub use self::switch::{NotSwitched, Switch, Switched};
 pub use self::tls::{TlsError, tls};
 use crate::lanes::Lanes;
 use crate::net::{self, TcpListener, TcpStream};
@@ -102,7 +119,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves connections until `shutdown`, and then finishes what is under way.
 ///
 /// The service is called with every request; a [`Peer`] is in the extensions, and a [`Conflict`]
-/// where the request must be refused with 400. A caller that hangs up drops the service's future.
+/// where the request must be refused with 400, and a [`Switch`] where an HTTP/1.1 caller offers to go
+/// on with another protocol. What is no request at all is answered with 400, 414 or 431 without the
+/// service. On HTTP/1 a caller that hangs up is noticed when it is written to; then, and on HTTP/2 at
+/// once, the service's future is dropped.
 ///
 /// On shutdown no more connections are taken, idle ones are closed, and requests under way have
 /// `grace` to be answered; then the rest is dropped. Returns when all connections are gone, except

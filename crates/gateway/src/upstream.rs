@@ -7,17 +7,25 @@
 //! No task drives a connection. Whoever sends a request polls its connection, and so does whoever
 //! reads the answer ([`Inbound`]); in between requests nobody does. So a request costs no hop
 //! between tasks, and a connection that is dropped cannot write any more.
+//!
+//! How requests look (`encode`) and what answers say (`answer`, `decoder`, `chunked`) is decided
+//! without I/O; `sending` and `link` move the bytes, through memory of the thread (`scratch`), so
+//! that a connection at rest holds no buffer.
 
+mod answer;
+mod chunked;
 mod connect;
 mod deadline;
+mod decoder;
+mod encode;
 mod error;
-mod gauge;
 mod inbound;
 mod io;
 mod keep_alive;
 mod link;
 mod outbound;
 mod pool;
+mod sending;
 mod target;
 mod tls;
 
@@ -30,17 +38,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode, header};
-use hyper::body::Incoming;
-use hyper::upgrade::OnUpgrade;
 use onceward::Attempt;
 use onceward::bugs::{Bug, seeded};
 use onceward::clock::Clock;
 
+use answer::Answer;
 use connect::Connector;
 use deadline::{Deadline, Spare};
 use error::Cause;
 use inbound::Home;
-use link::{Exchange, Link};
+use link::{Call, Exchange, Link};
+use outbound::Framing;
 use pool::Pool;
 use tls::Tls;
 
@@ -134,15 +142,19 @@ impl Upstream {
     /// All other 1xx are passed over.
     ///
     /// Cancel safety: dropping the future closes its connection. The request may have been sent.
-    pub async fn send(
+    pub fn send(
         &self,
         mut request: Request<Outbound>,
         care: Care,
         within: Duration,
-    ) -> Result<Response<Inbound>, SendError> {
-        outbound::prepare(&mut request, self.target()).map_err(SendError::unsent)?;
-        let rested = self.shared.pool.take(care, self.shared.clock.monotonic());
-        self.send_on(rested, request, within).await
+    ) -> impl Future<Output = Result<Response<Inbound>, SendError>> + Send {
+        let framing = outbound::prepare(&mut request, self.target());
+        // A block holds the request once, where a function would hold it twice.
+        async move {
+            let framing = framing.map_err(SendError::unsent)?;
+            let rested = self.shared.pool.take(care, self.shared.clock.monotonic());
+            self.send_on(rested, &mut request, framing, within).await
+        }
     }
 
     /// Connects, with TLS if the target wants it, and closes the connection again: whether the
@@ -159,10 +171,10 @@ impl Upstream {
     async fn send_on(
         &self,
         mut rested: Option<Box<Link>>,
-        mut request: Request<Outbound>,
+        request: &mut Request<Outbound>,
+        framing: Framing,
         within: Duration,
     ) -> Result<Response<Inbound>, SendError> {
-        let may_switch = request.headers().contains_key(header::UPGRADE);
         let mut deadline = Deadline::new(within);
         loop {
             let is_new = rested.is_none();
@@ -170,26 +182,32 @@ impl Upstream {
                 Some(link) => link,
                 None => self.connect_by(&mut deadline).await?,
             };
-            if has_lapsed(&request) {
+            if has_lapsed(request) {
                 return Err(SendError::unsent(Cause::Lapsed));
             }
             let before = link.written();
-            let (cause, back) = match link.exchange(request, &mut deadline).await {
+            let mut call = Call {
+                request: &mut *request,
+                framing,
+                deadline: &mut deadline,
+                is_begun: false,
+            };
+            let (cause, is_begun) = match poll_fn(|cx| link.poll_exchange(cx, &mut call)).await {
                 Exchange::Answered(answer) => {
-                    return self.receive(answer, link, may_switch, deadline).await;
+                    let may_switch = request.headers().contains_key(header::UPGRADE);
+                    return self.receive(answer, link, may_switch, deadline);
                 }
-                Exchange::Failed { error, request } => (error.into(), request),
-                Exchange::TimedOut => (Cause::TimedOut(within).into(), None),
+                Exchange::Failed(cause) => (cause.into(), true),
+                Exchange::NotBegun(cause) => (cause.into(), false),
             };
             // Closed first, so that nothing can be written after this is decided.
-            if link.close() != before && !seeded(Bug::SentTakenForUnsent) {
+            if (*link).close() != before && !seeded(Bug::SentTakenForUnsent) {
                 return Err(SendError::MaybeSent { cause });
             }
-            match back {
-                // It ended between the look at it and the request. What replaces it is new, so
-                // this happens once at most.
-                Some(back) if !is_new => request = *back,
-                _ => return Err(SendError::Unsent { cause }),
+            // It ended between the look at it and the request. What replaces it is new, so this
+            // happens once at most.
+            if is_begun || is_new {
+                return Err(SendError::Unsent { cause });
             }
         }
     }
@@ -219,28 +237,31 @@ impl Upstream {
         connected.await.map_err(SendError::unsent)
     }
 
-    async fn receive(
+    fn receive(
         &self,
-        mut answer: Response<Incoming>,
+        Answer { head, keeps_alive }: Answer,
         mut link: Box<Link>,
         may_switch: bool,
         deadline: Deadline,
     ) -> Result<Response<Inbound>, SendError> {
-        answer.extensions_mut().remove::<OnUpgrade>();
-        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if head.status() == StatusCode::SWITCHING_PROTOCOLS {
             if !may_switch {
                 return Err(SendError::maybe_sent(Cause::UnaskedSwitch));
             }
-            let upgraded = link.upgrade(deadline).await;
-            let upgraded = upgraded.ok_or_else(|| SendError::maybe_sent(Cause::BrokenSwitch))?;
-            return Ok(answer.map(|body| Inbound::switched(body, upgraded)));
+            let upgraded = link.upgrade();
+            let upgraded = upgraded.ok_or_else(|| SendError::maybe_sent(Cause::EarlySwitch))?;
+            return Ok(head.map(|_| Inbound::switched(upgraded)));
         }
         link.keep(deadline);
-        let home = keep_alive::good_for(&answer, self.shared.idle_max).map(|good_for| Home {
+        let good_for = match keeps_alive {
+            true => keep_alive::good_for(&head, self.shared.idle_max),
+            false => None,
+        };
+        let home = good_for.map(|good_for| Home {
             upstream: self.clone(),
             good_for,
         });
-        Ok(answer.map(|body| Inbound::new(body, link, home)))
+        Ok(head.map(|body| Inbound::new(body, link, home)))
     }
 }
 

@@ -122,6 +122,35 @@ async fn an_upgrade_becomes_a_tunnel() {
     crate::expect_problem(&refused, 400, "upgrade-refused");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn http_1_0_knows_no_upgrades() {
+    let origin = Origin::scripted(|seen: &Seen| match seen.fields.get("upgrade") {
+        Some(_) => Act::Echo,
+        None => Answer::new(426, "no upgrade").into(),
+    })
+    .await;
+    let gateway = launch(&origin).start().await;
+    let mut wire = Wire::connect(gateway.addr()).await.unwrap();
+    let text = "GET /socket HTTP/1.0\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    wire.send(text.as_bytes()).await.unwrap();
+    assert_eq!(wire.head().await.unwrap().status, 426);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunked_answer_passes_whole_whatever_its_pieces_are() {
+    for len in [100, 16_385, 20_000, 200_000] {
+        let chunks = Payload::Chunked(vec![vec![b'x'; len]], String::new());
+        let origin = Origin::scripted(move |_| Answer::with(200, chunks.clone()).into()).await;
+        let gateway = launch(&origin).start().await;
+        let unkeyed = ask(&gateway, &Ask::get("/large")).await;
+        assert!(unkeyed.complete && unkeyed.body.len() == len, "{len}");
+        let pay = Ask::post("/payments").key("k").body("x");
+        for answer in [ask(&gateway, &pay).await, ask(&gateway, &pay).await] {
+            assert!(answer.complete && answer.body.len() == len, "{len}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_failing_service_is_told_as_such() {
     let origin = Origin::scripted(|_| Act::Vanish).await;

@@ -1,4 +1,4 @@
-//! Answers: their bodies, watched on the way out.
+//! Answers on HTTP/2: their bodies, watched on the way out.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,50 +8,43 @@ use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::exchange::UnderWay;
-
-/// Whoever wants to know how far an answer's body has come. It is dropped with the body.
-pub(super) trait Watch {
-    /// The body is asked for its next frame: those before it were taken.
-    fn asked(&mut self);
-
-    /// The body gave a frame, which now has to find its way to the caller.
-    fn gave(&mut self);
-}
+use super::streams::Delivery;
 
 pin_project! {
     /// The body of an answer.
-    pub(super) struct Answer<B, W> {
+    pub(super) struct Answer<B> {
         // None where the server answered by itself.
         #[pin]
         body: Option<B>,
-        watch: W,
+        delivery: Delivery,
     }
 }
 
 // === impl Answer ===
 
-impl<B, W> Answer<B, W> {
-    /// Lets `watch` see the body of `response`.
-    pub(super) fn watched(response: Response<B>, watch: W) -> Response<Self> {
+impl<B> Answer<B> {
+    /// Lets `delivery` see the body of `response`.
+    pub(super) fn watched(response: Response<B>, delivery: Delivery) -> Response<Self> {
         response.map(|body| Self {
             body: Some(body),
-            watch,
+            delivery,
         })
     }
 
     /// Returns an answer of the server's own, without a body.
-    pub(super) fn empty(status: StatusCode, watch: W) -> Response<Self> {
-        let mut response = Response::new(Self { body: None, watch });
+    pub(super) fn empty(status: StatusCode, delivery: Delivery) -> Response<Self> {
+        let mut response = Response::new(Self {
+            body: None,
+            delivery,
+        });
         *response.status_mut() = status;
         response
     }
 }
 
-impl<B, W> Body for Answer<B, W>
+impl<B> Body for Answer<B>
 where
     B: Body<Data = Bytes>,
-    W: Watch,
 {
     type Data = Bytes;
     type Error = B::Error;
@@ -61,13 +54,13 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        this.watch.asked();
+        this.delivery.asked();
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Ready(None);
         };
         let frame = ready!(body.poll_frame(cx));
         if matches!(frame, Some(Ok(_))) {
-            this.watch.gave();
+            this.delivery.gave();
         }
         Poll::Ready(frame)
     }
@@ -80,13 +73,4 @@ where
         let empty = || SizeHint::with_exact(0);
         self.body.as_ref().map_or_else(empty, Body::size_hint)
     }
-}
-
-// === impl UnderWay ===
-
-/// On HTTP/1 it is enough to know when the body is gone: the wire sees what the caller takes.
-impl Watch for UnderWay {
-    fn asked(&mut self) {}
-
-    fn gave(&mut self) {}
 }

@@ -108,13 +108,19 @@ where
     ) where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let ended = match protocol {
-            Protocol::Http1 => http1::talk(self, io, ahead, peer, permit).await,
-            Protocol::Http2 => http2::talk(self, io, ahead, peer, permit, streams).await,
+        let ended: Result<(), BoxError> = match protocol {
+            Protocol::Http1 => {
+                let talked = http1::talk(self, io, ahead, peer, permit).await;
+                talked.map_err(Into::into)
+            }
+            Protocol::Http2 => {
+                let talked = http2::talk(self, io, ahead, peer, permit, streams).await;
+                talked.map_err(Into::into)
+            }
         };
         if let Err(error) = ended {
             // The peer's doing, as a rule, and as frequent as it likes.
-            tracing::debug!(addr = %peer.addr, error = &error as &dyn std::error::Error, "connection ended");
+            tracing::debug!(addr = %peer.addr, error = &*error as &dyn std::error::Error, "connection ended");
         }
     }
 }

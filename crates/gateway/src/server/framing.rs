@@ -1,17 +1,13 @@
-//! Framing: where a request ends, read a second time.
+//! Framing: where a request's body ends, and what could be read in two ways.
 //!
-//! hyper takes a request that carries both `Content-Length` and `Transfer-Encoding`, drops the
-//! length and says nothing; equal lengths it folds into one. A server behind us may read such a
-//! request in another way, and then one request becomes two. So the bytes of an HTTP/1
-//! connection are scanned once more on their way in, and a request that could be read in two
-//! ways is marked with a [`Conflict`].
+//! A server behind us may read an unclear request in another way than we do, and then one request
+//! becomes two. So nothing is guessed here: a request that could be read in two ways is marked
+//! with a [`Conflict`], and what is no request at all is refused.
 
-use std::num::NonZeroU8;
-
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{Method, Version};
+use http::{Method, StatusCode, Version};
 
 /// Why a request could be read in more than one way.
 ///
@@ -47,75 +43,74 @@ pub enum Conflict {
     #[error("CONNECT is not served")]
     Connect,
 
-    /// The second reading did not find the request that the first one found.
+    /// The head has other lines than the ones that were found in it.
     #[error("the framing of the request is unclear")]
     Unclear,
 }
 
-/// What the scanner noted in one head, as far as it tells readers apart.
-///
-/// A set of bits that is never empty, so that it fits into an atomic.
+/// What is no request that anybody could be asked to answer. The server answers it by itself with
+/// this status, and closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Facts(NonZeroU8);
+pub(super) struct Refusal(pub(super) StatusCode);
 
-/// What the scanner noted in one head.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Head {
-    /// Lines so far, the request line included.
-    lines: u32,
+/// How the end of a body is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Length {
+    /// After so many bytes, of which there may be none.
+    Sized(u64),
+    Chunked,
+}
+
+/// What the lines of one head say about the length of the body.
+#[derive(Default, Debug)]
+pub(super) struct Lengths {
     /// How many `Content-Length` lines there are.
     lengths: u32,
-    /// What the last of them says, if it is a number.
+    /// What they say; nothing where one is no number or they differ.
     length: Option<u64>,
     /// How many `Transfer-Encoding` lines there are.
     codings: u32,
-    bare_line_feed: bool,
+    /// Whether the last of them ends with `chunked`.
+    ends_chunked: bool,
+    /// Whether the last of them is `chunked` and nothing else.
+    is_chunked: bool,
 }
 
-/// Finds the heads in the bytes of one direction of an HTTP/1 connection.
-#[derive(Debug)]
-pub(super) struct Scanner {
-    at: At,
-    /// The beginning of a line whose end has not come yet.
-    line: Line,
-    head: Head,
-}
-
-/// What the next byte belongs to.
+/// Where the lines of a head end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum At {
-    Head,
-    /// A body of known length, or one chunk with the line end behind it.
-    Skip {
-        left: u64,
-        chunked: bool,
-    },
-    ChunkSize,
-    Trailer,
-    /// Nothing that hyper would accept. It has the last word; nothing more is noted.
-    Lost,
+pub(super) struct Lines {
+    count: usize,
+    has_bare_line_feed: bool,
 }
 
-/// A line that came in pieces. Only its beginning is kept: no line that matters is longer.
-#[derive(Debug)]
-struct Line {
-    kept: [u8; Line::KEPT],
-    len: usize,
-    last: u8,
-}
-
-/// Says in what way the request could be misread, if it could. `facts` are what the scanner noted,
-/// and are asked for in HTTP/1 only.
-pub(super) fn conflict(parts: &Parts, facts: Option<Facts>) -> Option<Conflict> {
+/// Says in what way an HTTP/2 request could be misread, if it could.
+pub(super) fn conflict(parts: &Parts) -> Option<Conflict> {
     if parts.method == Method::CONNECT {
         return Some(Conflict::Connect);
     }
-    let framing = match parts.version {
-        Version::HTTP_2 => (parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1)
-            .then_some(Conflict::RepeatedLength),
-        _ => facts.map_or(Some(Conflict::Unclear), |facts| facts.conflict(parts)),
-    };
-    framing.or_else(|| host_conflict(parts))
+    if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
+        return Some(Conflict::RepeatedLength);
+    }
+    host_conflict(parts)
+}
+
+/// Says in what way an HTTP/1 request could be misread, if it could. `found` is how many header
+/// lines were found in its `lines`.
+pub(super) fn conflict_of_lines(
+    parts: &Parts,
+    lengths: &Lengths,
+    lines: Lines,
+    found: usize,
+) -> Option<Conflict> {
+    if parts.method == Method::CONNECT {
+        return Some(Conflict::Connect);
+    }
+    // Beside them are the request line and the empty one.
+    lengths
+        .conflict()
+        .or((lines.count != found + 2).then_some(Conflict::Unclear))
+        .or(lines.has_bare_line_feed.then_some(Conflict::BareLineFeed))
+        .or_else(|| host_conflict(parts))
 }
 
 fn host_conflict(parts: &Parts) -> Option<Conflict> {
@@ -125,13 +120,32 @@ fn host_conflict(parts: &Parts) -> Option<Conflict> {
         (None, _) => return (parts.version == Version::HTTP_11).then_some(Conflict::Host),
         (Some(_), Some(_)) => return Some(Conflict::Host),
     };
+    let target = parts.uri.authority();
+    if target.is_none() && is_plain_host(host.as_bytes()) {
+        return None;
+    }
     let host = Authority::try_from(host.as_bytes()).ok();
     let Some(host) = host.filter(is_host_and_port) else {
         return Some(Conflict::Host);
     };
-    match parts.uri.authority() {
+    match target {
         Some(target) if *target != host => Some(Conflict::Target),
         _ => None,
+    }
+}
+
+/// Whether `text` is a host at the first look, as nearly every one is: a name or an IPv4 address,
+/// and perhaps a port. What is not is looked at closely.
+fn is_plain_host(text: &[u8]) -> bool {
+    let name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    let len = text.iter().take_while(|byte| name(byte)).count();
+    match text.split_at(len) {
+        ([], _) => false,
+        (_, []) => true,
+        (_, [b':', port @ ..]) => {
+            (1..=4).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
     }
 }
 
@@ -142,244 +156,230 @@ fn is_host_and_port(authority: &Authority) -> bool {
     !host.is_empty() && (text == host || has_port)
 }
 
-// === impl Facts ===
+// === impl Refusal ===
 
-impl Facts {
-    // The lowest bit is set in all of them.
-    const LENGTH: u8 = 1 << 1;
-    /// More than one.
-    const LENGTHS: u8 = 1 << 2;
-    const CODING: u8 = 1 << 3;
-    const BARE_LINE_FEED: u8 = 1 << 4;
-
-    pub(super) fn to_bits(self) -> u8 {
-        self.0.get()
-    }
-
-    pub(super) fn from_bits(bits: u8) -> Option<Self> {
-        NonZeroU8::new(bits).map(Self)
-    }
-
-    fn has(self, bit: u8) -> bool {
-        self.to_bits() & bit != 0
-    }
-
-    fn conflict(self, parts: &Parts) -> Option<Conflict> {
-        let mut codings = parts.headers.get_all(TRANSFER_ENCODING).iter();
-        let coding = codings.next();
-        let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
-        if self.has(Self::LENGTH) && self.has(Self::CODING) {
-            return Some(Conflict::BothLengths);
-        }
-        if self.has(Self::LENGTHS) {
-            return Some(Conflict::RepeatedLength);
-        }
-        // Two readers that differ in this are two readers of two different requests.
-        let found = usize::from(self.has(Self::LENGTH));
-        if coding.is_some() != self.has(Self::CODING) || lengths != found {
-            return Some(Conflict::Unclear);
-        }
-        let chunked = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
-        if coding.is_some_and(|coding| !chunked(coding)) || codings.next().is_some() {
-            return Some(Conflict::Coding);
-        }
-        self.has(Self::BARE_LINE_FEED)
-            .then_some(Conflict::BareLineFeed)
-    }
+impl Refusal {
+    pub(super) const MALFORMED: Self = Self(StatusCode::BAD_REQUEST);
+    pub(super) const TOO_LARGE: Self = Self(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    pub(super) const TARGET_TOO_LONG: Self = Self(StatusCode::URI_TOO_LONG);
 }
 
-// === impl Head ===
+// === impl Lengths ===
 
-impl Head {
-    pub(super) fn facts(&self) -> Facts {
-        let bits = [
-            (self.lengths > 0, Facts::LENGTH),
-            (self.lengths > 1, Facts::LENGTHS),
-            (self.codings > 0, Facts::CODING),
-            (self.bare_line_feed, Facts::BARE_LINE_FEED),
-        ];
-        let set = bits.iter().filter(|(is_set, _)| *is_set);
-        let bits = set.fold(0, |bits, (_, bit)| bits | bit);
-        Facts(NonZeroU8::MIN | bits)
-    }
-
-    /// Notes one line behind the request line.
-    fn note(&mut self, text: &[u8], whole: bool) {
-        // Every line passes here; two names matter.
-        if !matches!(text.first(), Some(b'c' | b'C' | b't' | b'T')) {
-            return;
-        }
-        let Some(colon) = memchr::memchr(b':', text) else {
-            return;
+impl Lengths {
+    /// Notes the value of a `Content-Length` line.
+    pub(super) fn note_length(&mut self, value: &[u8]) {
+        let length = number(value);
+        self.length = match self.lengths {
+            0 => length,
+            _ => self.length.filter(|before| length == Some(*before)),
         };
-        let (name, value) = (&text[..colon], &text[colon + 1..]);
-        if name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes()) {
-            self.lengths += 1;
-            self.length = whole.then(|| number(value.trim_ascii(), 10)).flatten();
-        } else if name.eq_ignore_ascii_case(TRANSFER_ENCODING.as_str().as_bytes()) {
-            self.codings += 1;
+        self.lengths += 1;
+    }
+
+    /// Notes the value of a `Transfer-Encoding` line.
+    pub(super) fn note_coding(&mut self, value: &[u8]) {
+        let last = value.rsplit(|byte| *byte == b',').next();
+        self.codings += 1;
+        self.ends_chunked =
+            last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+        self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
+    }
+
+    /// How the end of the body is found, unless nobody could find it. Where there is a conflict as
+    /// well, nobody is to look for it.
+    pub(super) fn length(&self, version: Version) -> Result<Length, Refusal> {
+        match (self.codings, self.lengths) {
+            (0, 0) => Ok(Length::Sized(0)),
+            (0, _) => self.length.map(Length::Sized).ok_or(Refusal::MALFORMED),
+            // HTTP/1.0 knows no codings, and behind one that is not the last nobody finds an end.
+            _ if version == Version::HTTP_11 && self.ends_chunked => Ok(Length::Chunked),
+            _ => Err(Refusal::MALFORMED),
         }
     }
 
-    /// What follows this head.
-    fn body(&self) -> At {
-        match (self.codings, self.lengths, self.length) {
-            (1.., _, _) => At::ChunkSize,
-            (0, 0, _) | (0, _, Some(0)) => At::Head,
-            (0, _, Some(left)) => At::Skip {
-                left,
-                chunked: false,
-            },
-            (0, _, None) => At::Lost,
+    fn conflict(&self) -> Option<Conflict> {
+        match (self.codings, self.lengths) {
+            (1.., 1..) => Some(Conflict::BothLengths),
+            (0, 2..) => Some(Conflict::RepeatedLength),
+            (1, 0) if self.is_chunked => None,
+            (1.., 0) => Some(Conflict::Coding),
+            (0, 0..=1) => None,
         }
     }
 }
 
 /// Reads digits and nothing but digits: `str::parse` would take a sign.
-fn number(text: &[u8], radix: u32) -> Option<u64> {
+fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = char::from(*byte).to_digit(radix)?;
-        sum.checked_mul(u64::from(radix))?
-            .checked_add(u64::from(digit))
-    })
+    let number = text.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    });
+    // One that a signed number does not hold is negative to somebody.
+    number.filter(|number| i64::try_from(*number).is_ok())
 }
 
-// === impl Scanner ===
+// === impl Lines ===
 
-impl Scanner {
-    pub(super) fn new() -> Self {
+impl Lines {
+    /// Counts the lines of a whole head.
+    pub(super) fn of(head: &[u8]) -> Self {
+        let (mut count, mut has_bare_line_feed) = (0, false);
+        for end in memchr::memchr_iter(b'\n', head) {
+            count += 1;
+            has_bare_line_feed |= end == 0 || head[end - 1] != b'\r';
+        }
         Self {
-            at: At::Head,
-            line: Line {
-                kept: [0; Line::KEPT],
-                len: 0,
-                last: 0,
-            },
-            head: Head::default(),
+            count,
+            has_bare_line_feed,
         }
-    }
-
-    /// Takes the next bytes of the connection, cut anywhere, and tells `found` of every head that
-    /// ends in them.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Head)) {
-        while !bytes.is_empty() {
-            match self.at {
-                At::Lost => return,
-                At::Skip { left, chunked } => {
-                    let step = usize::try_from(left).map_or(bytes.len(), |n| n.min(bytes.len()));
-                    bytes = &bytes[step..];
-                    self.at = match left - step as u64 {
-                        0 if chunked => At::ChunkSize,
-                        0 => At::Head,
-                        left => At::Skip { left, chunked },
-                    };
-                }
-                At::Head | At::ChunkSize | At::Trailer => {
-                    let Some(end) = memchr::memchr(b'\n', bytes) else {
-                        self.line.push(bytes);
-                        return;
-                    };
-                    let (line, rest) = bytes.split_at(end);
-                    bytes = rest.get(1..).unwrap_or_default();
-                    if let Some(head) = self.end_line(line) {
-                        found(head);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether a head has begun and not ended.
-    pub(super) fn is_in_head(&self) -> bool {
-        self.at == At::Head && (self.head.lines > 0 || self.line.len > 0)
-    }
-
-    /// Whether a body has begun and not ended, as far as anybody can tell.
-    pub(super) fn is_in_body(&self) -> bool {
-        self.at != At::Head
-    }
-
-    /// Whether the connection is between two requests.
-    pub(super) fn is_between(&self) -> bool {
-        !self.is_in_body() && !self.is_in_head()
-    }
-
-    /// Ends a line, and returns the head that ends with it.
-    fn end_line(&mut self, end: &[u8]) -> Option<Head> {
-        if self.line.len == 0 {
-            let ends_in_cr = end.last() == Some(&b'\r');
-            let text = &end[..end.len() - usize::from(ends_in_cr)];
-            return self.on_line(text, true, ends_in_cr);
-        }
-        self.line.push(end);
-        let ends_in_cr = self.line.last == b'\r';
-        let (kept, len) = (self.line.kept, self.line.len);
-        self.line.len = 0;
-        let text = &kept[..Line::KEPT.min(len - usize::from(ends_in_cr))];
-        self.on_line(text, len <= Line::KEPT, ends_in_cr)
-    }
-
-    fn on_line(&mut self, text: &[u8], whole: bool, ends_in_cr: bool) -> Option<Head> {
-        match self.at {
-            At::Head if text.is_empty() && self.head.lines == 0 => {} // empty lines may lead
-            At::Head if text.is_empty() => {
-                self.head.bare_line_feed |= !ends_in_cr;
-                self.at = self.head.body();
-                return Some(std::mem::take(&mut self.head));
-            }
-            At::Head => {
-                self.head.bare_line_feed |= !ends_in_cr;
-                if self.head.lines > 0 {
-                    self.head.note(text, whole);
-                }
-                self.head.lines += 1;
-            }
-            // To hyper such a line goes on, to others it ends: what follows has two readings.
-            At::ChunkSize | At::Trailer if !ends_in_cr => self.at = At::Lost,
-            At::ChunkSize => self.at = after_chunk_size(text, whole),
-            At::Trailer if text.is_empty() => self.at = At::Head,
-            At::Trailer | At::Skip { .. } | At::Lost => {}
-        }
-        None
-    }
-}
-
-fn after_chunk_size(text: &[u8], whole: bool) -> At {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
-    let digits = digits.count();
-    if digits == text.len() && !whole {
-        // More of them follow than were kept: zeros may stand before the size.
-        return At::Lost;
-    }
-    let size = number(&text[..digits], 16);
-    match size.map(|size| (size, size.checked_add(2))) {
-        Some((0, _)) => At::Trailer,
-        Some((_, Some(left))) => At::Skip {
-            left,
-            chunked: true,
-        },
-        Some((_, None)) | None => At::Lost,
-    }
-}
-
-// === impl Line ===
-
-impl Line {
-    /// Longer than any `Content-Length` line that is not an attack.
-    const KEPT: usize = 128;
-
-    fn push(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.kept.get_mut(self.len..) {
-            let step = room.len().min(bytes.len());
-            room[..step].copy_from_slice(&bytes[..step]);
-        }
-        self.len += bytes.len();
-        self.last = bytes.last().copied().unwrap_or(self.last);
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn lengths(lengths: &[&str], codings: &[&str]) -> Lengths {
+        let mut noted = Lengths::default();
+        lengths
+            .iter()
+            .for_each(|it| noted.note_length(it.as_bytes()));
+        codings
+            .iter()
+            .for_each(|it| noted.note_coding(it.as_bytes()));
+        noted
+    }
+
+    fn read(noted: &Lengths) -> Option<(Length, Option<Conflict>)> {
+        let length = noted.length(Version::HTTP_11).ok()?;
+        Some((length, noted.conflict()))
+    }
+
+    #[test]
+    fn a_length_is_a_number_and_stands_there_once() {
+        assert_eq!(read(&lengths(&[], &[])), Some((Length::Sized(0), None)));
+        assert_eq!(
+            read(&lengths(&["005"], &[])),
+            Some((Length::Sized(5), None))
+        );
+        let twice = Some((Length::Sized(5), Some(Conflict::RepeatedLength)));
+        assert_eq!(read(&lengths(&["5", "5"], &[])), twice);
+        for wrong in [
+            "",
+            "+5",
+            "-5",
+            "5, 5",
+            "0x5",
+            "5 5",
+            "9223372036854775808",
+            "99999999999999999999",
+        ] {
+            assert_eq!(read(&lengths(&[wrong], &[])), None, "{wrong}");
+            assert_eq!(read(&lengths(&["5", wrong], &[])), None, "{wrong}");
+            assert_eq!(read(&lengths(&[wrong, "5"], &[])), None, "{wrong}");
+        }
+        assert_eq!(read(&lengths(&["5", "6", "5"], &[])), None);
+    }
+
+    #[test]
+    fn a_coding_is_chunked_and_nothing_else() {
+        assert_eq!(
+            read(&lengths(&[], &["CHUNKED"])),
+            Some((Length::Chunked, None))
+        );
+        let coding = Some((Length::Chunked, Some(Conflict::Coding)));
+        for unclear in [
+            &["gzip, chunked"][..],
+            &["chunked", "chunked"],
+            &[",chunked"],
+        ] {
+            assert_eq!(read(&lengths(&[], unclear)), coding, "{unclear:?}");
+        }
+        for endless in [
+            &["gzip"][..],
+            &["chunked,"],
+            &["chunked", "identity"],
+            &["x"],
+        ] {
+            assert_eq!(read(&lengths(&[], endless)), None, "{endless:?}");
+        }
+        let old = lengths(&[], &["chunked"]).length(Version::HTTP_10);
+        assert_eq!(old, Err(Refusal::MALFORMED));
+    }
+
+    #[test]
+    fn a_length_beside_a_coding_is_a_conflict_whatever_it_says() {
+        for length in ["5", "0", "x"] {
+            let both = Some((Length::Chunked, Some(Conflict::BothLengths)));
+            assert_eq!(read(&lengths(&[length], &["chunked"])), both);
+        }
+    }
+
+    #[test]
+    fn a_line_feed_needs_its_carriage_return() {
+        let lines = Lines::of(b"a\r\nb\r\n\r\n");
+        assert_eq!((lines.count, lines.has_bare_line_feed), (3, false));
+        for bare in ["\n", "a\nb\r\n", "a\r\n\n", "a\r\n \n"] {
+            assert!(Lines::of(bare.as_bytes()).has_bare_line_feed, "{bare:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_were_not_found_are_unclear() {
+        let request = http::Request::get("/")
+            .header("host", "a")
+            .body(())
+            .unwrap();
+        let (parts, ()) = request.into_parts();
+        let lines = Lines::of(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let read = |found| conflict_of_lines(&parts, &Lengths::default(), lines, found);
+        assert_eq!(read(1), None);
+        assert_eq!(read(0), Some(Conflict::Unclear));
+        assert_eq!(read(2), Some(Conflict::Unclear));
+    }
+
+    #[test]
+    fn a_host_at_the_first_look_is_one_at_the_second() {
+        for host in ["a", "a.b-c:1", "127.0.0.1:8080", "A:0", "-", "."] {
+            assert!(is_plain_host(host.as_bytes()), "{host}");
+            let authority = Authority::try_from(host).unwrap();
+            assert!(is_host_and_port(&authority), "{host}");
+        }
+        for host in [
+            "", "a:", ":1", "u@a", "a/b", "a b", "a:x", "[::1]", "a:99999",
+        ] {
+            assert!(!is_plain_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    fn http2(request: http::request::Builder) -> Option<Conflict> {
+        let (parts, ()) = request
+            .version(Version::HTTP_2)
+            .body(())
+            .unwrap()
+            .into_parts();
+        conflict(&parts)
+    }
+
+    #[test]
+    fn http2_has_its_own_ways_to_be_read_twice() {
+        let post = || http::Request::post("https://a/");
+        assert_eq!(http2(post().header("content-length", "5")), None);
+        assert_eq!(http2(post().header("host", "a")), None);
+        let twice = post()
+            .header("content-length", "5")
+            .header("content-length", "5");
+        assert_eq!(http2(twice), Some(Conflict::RepeatedLength));
+        assert_eq!(http2(post().header("host", "b")), Some(Conflict::Target));
+        let hosts = post().header("host", "a").header("host", "a");
+        assert_eq!(http2(hosts), Some(Conflict::Host));
+        let connect = http::Request::builder()
+            .method(Method::CONNECT)
+            .uri("a:443");
+        assert_eq!(http2(connect), Some(Conflict::Connect));
+    }
+}

@@ -1,30 +1,38 @@
 //! HTTP/1: one request after the other.
 
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderValue};
+use http::response::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::answer::Answer;
 use super::caps::Permit;
 use super::connection::Common;
-use super::exchange::{Exchange, UnderWay};
-use super::framing::{self, Conflict};
-use super::wire::{Ahead, Wire};
-use super::{BoxError, Peer, Received, Settings};
+use super::encode::{self, Plan};
+use super::feed::Feed;
+use super::framing::Refusal;
+use super::head::Caller;
+use super::input::{Next, Turn};
+use super::line::Line;
+use super::switch::{self, Lever};
+use super::wire::Ahead;
+use super::{BoxError, Peer, Received};
 
-/// The most bytes that hyper keeps of one connection, each way.
-const BUFFER: usize = 64 * 1024;
+/// What becomes of a connection behind an answer.
+enum After {
+    Next,
+    /// It is closed, and first what the caller may still send is taken in, if it may.
+    End {
+        lingers: bool,
+    },
+    Switch(Lever),
+}
 
 /// Serves a connection until it ends.
 pub(super) async fn talk<S, F, B, T>(
@@ -33,71 +41,166 @@ pub(super) async fn talk<S, F, B, T>(
     ahead: Ahead,
     peer: Peer,
     permit: Permit,
-) -> hyper::Result<()>
+) -> io::Result<()>
 where
     S: Fn(Request<Received>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (service, settings) = (common.service, common.settings);
-    let exchange = Arc::<Exchange>::default();
-    let wire = Wire::requests(io, ahead, &settings, Arc::clone(&exchange), permit);
-    let builder = builder(&settings);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (mut parts, body) = request.into_parts();
-        let under_way = UnderWay::begin(&exchange);
-        let conflict = framing::conflict(&parts, exchange.take());
-        parts.extensions.insert(peer);
-        if let Some(conflict) = conflict {
-            parts.extensions.insert(conflict);
+    let mut line = Line::new(io, &ahead, &common.settings, permit);
+    let mut closing = pin!(common.closing.given());
+    let lingers = loop {
+        let next = poll_fn(|cx| line.poll_next(cx, closing.as_mut())).await?;
+        let after = match next {
+            Next::Turn(turn) => answer(&mut line, turn, &common, peer).await?,
+            Next::Refused(refusal) => refuse(&mut line, refusal).await?,
+            Next::Ended => After::End {
+                lingers: line.has_unread(),
+            },
+        };
+        match after {
+            After::Next => {}
+            After::End { lingers } => break lingers,
+            After::Switch(lever) => {
+                lever.pull(line.switch());
+                return Ok(());
+            }
         }
-        let answer = service(Request::from_parts(parts, Received::new(body, &settings)));
-        async move { Ok::<_, Infallible>(finish(answer.await, conflict, under_way)) }
+    };
+    line.end(lingers).await
+}
+
+/// Has one request answered.
+async fn answer<S, F, B, T>(
+    line: &mut Line<T>,
+    turn: Box<Turn>,
+    common: &Common<S>,
+    peer: Peer,
+) -> io::Result<After>
+where
+    S: Fn(Request<Received>) -> F,
+    F: Future<Output = Response<B>>,
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let Turn {
+        head,
+        content,
+        mut feed,
+    } = *turn;
+    let (mut parts, caller, conflict) = (head.parts, head.caller, head.conflict);
+    parts.extensions.insert(peer);
+    if let Some(conflict) = conflict {
+        parts.extensions.insert(conflict);
+    }
+    let lever = head.upgrades.then(|| {
+        let (lever, switch) = switch::pair();
+        parts.extensions.insert(switch);
+        lever
     });
-    let connection = builder.serve_connection(TokioIo::new(wire), service);
-    let mut connection = pin!(connection.with_upgrades());
-    if let Some(ended) = common.closing.until(connection.as_mut()).await {
-        return ended;
-    }
-    connection.as_mut().graceful_shutdown();
-    connection.await
-}
-
-/// Says in the answer, and to the wire, what becomes of the connection.
-fn finish<B>(
-    mut answer: Response<B>,
-    conflict: Option<Conflict>,
-    under_way: UnderWay,
-) -> Response<Answer<B, UnderWay>> {
+    let body = Received::new(content, &common.settings);
+    let response = {
+        let work = (common.service)(Request::from_parts(parts, body));
+        run(line, pin!(work), feed.as_mut()).await?
+    };
     // Nothing behind a conflict is read. Behind an answer that did not wait for its whole request
-    // there is the rest of it, and hyper closes: the caller is told.
-    if conflict.is_some() || under_way.exchange().is_in_body() {
-        let close = HeaderValue::from_static("close");
-        answer.headers_mut().insert(CONNECTION, close);
+    // there is the rest of it.
+    let is_read = conflict.is_none() && settle(line, feed.as_mut()).await;
+    let (parts, body) = response.into_parts();
+    let length = match body.is_end_stream() {
+        true => Some(0),
+        false => body.size_hint().exact(),
+    };
+    let closes = !is_read || common.closing.is_given();
+    let Some(mut plan) = begin(line, &parts, length, caller, closes) else {
+        return refuse(line, Refusal(StatusCode::INTERNAL_SERVER_ERROR)).await;
+    };
+    {
+        let mut body = pin!(body);
+        poll_fn(|cx| line.poll_deliver(cx, body.as_mut(), &mut plan, feed.as_mut())).await?;
     }
-    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        under_way.exchange().set_upgraded();
-    }
-    Answer::watched(answer, under_way)
+    Ok(match lever {
+        Some(lever) if is_read && parts.status == StatusCode::SWITCHING_PROTOCOLS => {
+            After::Switch(lever)
+        }
+        _ if plan.closes => After::End {
+            lingers: !is_read || line.has_unread(),
+        },
+        _ => After::Next,
+    })
 }
 
-fn builder(settings: &Settings) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        // It would be a new timer for every request; the wire keeps one for all of them.
-        .header_read_timeout(None)
-        // A caller may say that it sends no more and still wants its answer. One that is gone is
-        // noticed when it is written to.
-        .half_close(true)
-        .pipeline_flush(false)
-        // Most answers are small: to copy one behind its head costs less than a vectored write.
-        .writev(false)
-        .max_header_size(settings.head_bytes_max)
-        .max_buf_size(BUFFER.max(settings.head_bytes_max));
-    // hyper has room for as many without allocating, but only if it is not told.
-    if settings.headers_max != Settings::default().headers_max {
-        builder.max_headers(settings.headers_max);
+/// Runs the service's work to its answer, and fetches the request's body meanwhile.
+async fn run<F, T>(
+    line: &mut Line<T>,
+    mut work: Pin<&mut F>,
+    mut feed: Option<&mut Feed>,
+) -> io::Result<F::Output>
+where
+    F: Future,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(answer) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answer));
+            }
+            match feed.as_deref_mut().map(|feed| line.fetch(cx, feed)) {
+                Some(Ok(true)) => {}
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                Some(Ok(false)) | None => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// Writes the head of an answer, unless it cannot be one.
+fn begin<T>(
+    line: &mut Line<T>,
+    parts: &Parts,
+    length: Option<u64>,
+    caller: Caller,
+    closes: bool,
+) -> Option<Plan>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let room = line.output.room();
+    let before = room.len();
+    match encode::head(room, parts, length, caller, closes) {
+        Ok(plan) => Some(plan),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be sent");
+            room.truncate(before);
+            None
+        }
     }
-    builder
+}
+
+/// Says whether the whole request was read.
+async fn settle<T>(line: &mut Line<T>, feed: Option<&mut Feed>) -> bool
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let Some(feed) = feed else {
+        return true;
+    };
+    // The answer is all that a caller who waits for a word gets now, and whether the body follows
+    // nobody can tell.
+    if mem::take(&mut feed.owes_word) {
+        return false;
+    }
+    poll_fn(|cx| Poll::Ready(line.settle(cx, feed))).await
+}
+
+/// Answers what is no request.
+async fn refuse<T>(line: &mut Line<T>, refusal: Refusal) -> io::Result<After>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    encode::refusal(line.output.room(), refusal);
+    poll_fn(|cx| line.poll_send(cx)).await?;
+    Ok(After::End { lingers: true })
 }

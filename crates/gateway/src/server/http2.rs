@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use super::answer::Answer;
 use super::caps::Permit;
 use super::connection::Common;
+use super::content::Content;
 use super::framing;
 use super::stop::Stop;
 use super::streams::Streams;
@@ -40,19 +41,22 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (service, settings) = (common.service, common.settings);
-    let wire = Wire::frames(io, ahead, &settings, streams.clone(), permit);
+    let wire = Wire::new(io, ahead, &settings, streams.clone(), permit);
     let (builder, idle) = (builder(&settings, streams.clone()), settings.idle);
     let deliveries = streams.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut parts, body) = request.into_parts();
         let delivery = deliveries.delivery();
-        // hyper answers the same on HTTP/1, where it has a limit of its own.
+        // On HTTP/1 the answer is the same.
         let answer = (parts.headers.len() <= settings.headers_max).then(|| {
-            if let Some(conflict) = framing::conflict(&parts, None) {
+            if let Some(conflict) = framing::conflict(&parts) {
                 parts.extensions.insert(conflict);
             }
             parts.extensions.insert(peer);
-            service(Request::from_parts(parts, Received::new(body, &settings)))
+            service(Request::from_parts(
+                parts,
+                Received::new(Content::frames(body), &settings),
+            ))
         });
         async move {
             Ok::<_, Infallible>(match answer {

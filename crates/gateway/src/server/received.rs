@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Sleep;
 
+use super::content::Content;
 use super::{BoxError, Settings};
 
 /// The body of a request.
@@ -17,7 +17,7 @@ use super::{BoxError, Settings};
 /// Its sender has [`Settings::body_grace`] of our waiting time, and earns more of it with every
 /// byte, at [`Settings::body_rate_min`] and never more than the grace at once. Time in which
 /// nobody polls this is not held against the sender.
-pub struct Received<B = Incoming> {
+pub struct Received<B = Content> {
     body: B,
     pace: Pace,
 }

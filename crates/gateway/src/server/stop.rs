@@ -81,7 +81,8 @@ impl Stop {
         }
     }
 
-    fn is_given(&self) -> bool {
+    /// Whether the word was given.
+    pub(super) fn is_given(&self) -> bool {
         self.0.is_given.load(Ordering::Acquire)
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_util::task::TaskTracker;
 
-use super::answer::Watch;
 use super::stop::Stop;
 
 /// Starts the tasks of a connection's streams and counts them.
@@ -114,14 +113,16 @@ where
 
 // === impl Delivery ===
 
-impl Watch for Delivery {
-    fn asked(&mut self) {
+impl Delivery {
+    /// The body is asked for its next frame: those before it were taken.
+    pub(super) fn asked(&mut self) {
         if std::mem::take(&mut self.is_stuck) {
             self.counts.stuck.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    fn gave(&mut self) {
+    /// The body gave a frame, which now has to find its way to the caller.
+    pub(super) fn gave(&mut self) {
         self.is_stuck = true;
         self.counts.stuck.fetch_add(1, Ordering::AcqRel);
     }

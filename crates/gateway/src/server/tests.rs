@@ -1,7 +1,9 @@
+mod bodies;
 mod corpus;
 mod ending;
 mod idle;
 mod limits;
+mod pieces;
 mod protocols;
 
 use std::future::Future;
@@ -131,8 +133,8 @@ async fn answer(
         peer: *parts.extensions.get().expect("the server says who calls"),
     };
     if parts.uri.path() == "/echo" {
-        let upgrade = parts.extensions.remove().expect("an upgrade was asked for");
-        tokio::spawn(echo(upgrade));
+        let switch = parts.extensions.remove().expect("a switch was asked for");
+        tokio::spawn(echo(switch));
         return respond(101, "");
     }
     let path = parts.uri.path();
@@ -160,9 +162,8 @@ async fn answer(
     respond(status, text)
 }
 
-async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
-    let upgraded = upgrade.await.unwrap();
-    let (mut near, mut far) = tokio::io::split(hyper_util::rt::TokioIo::new(upgraded));
+async fn echo(switch: Switch) {
+    let (mut near, mut far) = tokio::io::split(switch.await.unwrap());
     tokio::io::copy(&mut near, &mut far).await.unwrap();
 }
 

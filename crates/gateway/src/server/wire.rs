@@ -1,13 +1,11 @@
-//! The wire: a connection's bytes with their deadlines.
+//! The wire: an HTTP/2 connection's bytes with their deadlines.
 //!
-//! hyper has one timer for the wait for a request and for the reading of its head, and makes it
-//! anew for every request. Here each of the two has a deadline of its own: the second is armed
-//! when the first byte of a head is there and the rest is not. So has a writer whose peer stopped
-//! reading. A connection keeps its timers, and one that never waits makes none.
+//! hyper keeps no time until its preface is there, nor while a peer takes nothing of what is
+//! written. Here each of the two has a deadline. A connection keeps its timers, and one that never
+//! waits makes none.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{io, mem};
 
@@ -16,29 +14,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Settings;
 use super::caps::Permit;
 use super::deadline::Deadline;
-use super::exchange::Exchange;
-use super::framing::Scanner;
 use super::streams::Streams;
 
 /// A connection under watch.
 ///
-/// It holds the connection's place under the caps, for it lives as long as the socket does, also
-/// where that is handed on after an upgrade.
+/// It holds the connection's place under the caps, for it lives as long as the socket does.
 #[derive(Debug)]
 pub(super) struct Wire<T> {
     io: T,
     /// Bytes that were read to tell the protocol.
     ahead: Ahead,
-    reads: Reads,
+    /// How many bytes of the preface are missing.
+    missing: usize,
+    streams: Streams,
     /// Whether no byte has come yet.
     is_silent: bool,
-    /// The deadline of what is to be read now.
+    /// The deadline of the preface.
     reading: Deadline,
     /// The deadline of what is to be written now.
     writing: Deadline,
-    /// Whether a write had to wait for the peer since the last look at an idle connection.
-    was_held_up: bool,
-    lingering: Lingering,
     limits: Limits,
     _permit: Permit,
 }
@@ -51,44 +45,12 @@ pub(super) struct Ahead {
     given: usize,
 }
 
-/// What is read.
-#[derive(Debug)]
-enum Reads {
-    /// HTTP/1, with the scanner that reads along and tells the service.
-    Requests {
-        scanner: Box<Scanner>,
-        exchange: Arc<Exchange>,
-    },
-    /// HTTP/2, of which only the preface is waited for here: this many bytes are missing.
-    Frames { missing: usize, streams: Streams },
-}
-
-/// What the wire waits for when there is nothing to read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Awaited {
-    FirstByte,
-    /// The rest of a head.
-    Head,
-    /// The next request.
-    Request,
-    /// Something whose limit others keep.
-    Other,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     first_byte: Duration,
     headers: Duration,
-    /// Between two requests, and how long the peer may take none of the bytes that wait for it.
+    /// How long the peer may take none of the bytes that wait for it.
     idle: Duration,
-}
-
-/// How far the end of the connection has come.
-#[derive(Debug)]
-enum Lingering {
-    NotYet,
-    Reading,
-    Done,
 }
 
 // === impl Ahead ===
@@ -121,45 +83,21 @@ impl Ahead {
 // === impl Wire ===
 
 impl<T> Wire<T> {
-    /// How long the rest of an unread request is taken in after the answer.
-    const LINGER: Duration = Duration::from_secs(2);
-
-    /// Returns the wire of a connection that speaks HTTP/1.
-    pub(super) fn requests(
-        io: T,
-        ahead: Ahead,
-        settings: &Settings,
-        exchange: Arc<Exchange>,
-        permit: Permit,
-    ) -> Self {
-        let scanner = Box::new(Scanner::new());
-        let reads = Reads::Requests { scanner, exchange };
-        Self::new(io, ahead, settings, reads, permit)
-    }
-
-    /// Returns the wire of a connection that speaks HTTP/2.
-    pub(super) fn frames(
+    pub(super) fn new(
         io: T,
         ahead: Ahead,
         settings: &Settings,
         streams: Streams,
         permit: Permit,
     ) -> Self {
-        let missing = Ahead::LEN_MAX;
-        let reads = Reads::Frames { missing, streams };
-        Self::new(io, ahead, settings, reads, permit)
-    }
-
-    fn new(io: T, ahead: Ahead, settings: &Settings, reads: Reads, permit: Permit) -> Self {
         Self {
             io,
             ahead,
-            reads,
+            missing: Ahead::LEN_MAX,
+            streams,
             is_silent: true,
             reading: Deadline::default(),
             writing: Deadline::default(),
-            was_held_up: false,
-            lingering: Lingering::NotYet,
             limits: Limits {
                 first_byte: settings.first_byte,
                 headers: settings.headers,
@@ -169,74 +107,21 @@ impl<T> Wire<T> {
         }
     }
 
-    /// Takes note of `bytes`, which were read.
-    fn note(&mut self, bytes: &[u8]) {
-        if mem::take(&mut self.is_silent) {
+    /// Takes note of `count` bytes that were read.
+    fn note(&mut self, count: usize) {
+        let is_first = mem::take(&mut self.is_silent);
+        self.missing = self.missing.saturating_sub(count);
+        if is_first || self.missing == 0 {
             self.reading.disarm();
         }
-        match &mut self.reads {
-            Reads::Requests { exchange, .. } if exchange.is_upgraded() => self.reading.disarm(),
-            Reads::Requests { scanner, exchange } => {
-                let (was_in_head, mut heads) = (scanner.is_in_head(), 0);
-                scanner.feed(bytes, |head| {
-                    exchange.put(head.facts());
-                    heads += 1;
-                });
-                exchange.set_in_body(scanner.is_in_body());
-                // The time of a head runs from its first byte, that of a wait from its beginning;
-                // more bytes of the head, or empty lines before it, give no more of it.
-                if heads > 0 || was_in_head != scanner.is_in_head() {
-                    self.reading.disarm();
-                    self.was_held_up = false;
-                }
-            }
-            Reads::Frames { missing, .. } => {
-                *missing = missing.saturating_sub(bytes.len());
-                if *missing == 0 {
-                    self.reading.disarm();
-                }
-            }
-        }
     }
 
-    fn awaited(&self) -> Awaited {
-        match &self.reads {
-            _ if self.is_silent => Awaited::FirstByte,
-            Reads::Requests { exchange, .. } if exchange.is_upgraded() => Awaited::Other,
-            Reads::Requests { scanner, .. } if scanner.is_in_head() => Awaited::Head,
-            Reads::Requests { scanner, .. } if scanner.is_between() => Awaited::Request,
-            Reads::Frames { missing: 1.., .. } => Awaited::Head,
-            Reads::Requests { .. } | Reads::Frames { .. } => Awaited::Other,
-        }
-    }
-
-    /// Waits on for something to read; fails when that takes too long.
+    /// Waits on for the preface; fails when that takes too long. Behind it others keep the time.
     fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        match self.awaited() {
-            Awaited::FirstByte => self.reading.poll(cx, self.limits.first_byte),
-            Awaited::Head => self.reading.poll(cx, self.limits.headers),
-            Awaited::Request => self.poll_idle(cx),
-            Awaited::Other => Poll::Pending,
-        }
-    }
-
-    /// Waits on for the next request.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        loop {
-            let over = ready!(self.reading.poll(cx, self.limits.idle));
-            // hyper may look for the next request while it still has the end of an answer, and it
-            // may not look again: so the time runs, and begins anew where it should not have.
-            if !mem::take(&mut self.was_held_up) && !self.is_under_way() {
-                return Poll::Ready(over);
-            }
-            self.reading.disarm();
-        }
-    }
-
-    fn is_under_way(&self) -> bool {
-        match &self.reads {
-            Reads::Requests { exchange, .. } => exchange.is_under_way(),
-            Reads::Frames { .. } => false,
+        match (self.is_silent, self.missing) {
+            (true, _) => self.reading.poll(cx, self.limits.first_byte),
+            (false, 1..) => self.reading.poll(cx, self.limits.headers),
+            (false, 0) => Poll::Pending,
         }
     }
 
@@ -246,47 +131,10 @@ impl<T> Wire<T> {
         cx: &mut Context<'_>,
         result: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if let (Reads::Frames { streams, .. }, Poll::Ready(Ok(count))) = (&self.reads, &result) {
-            streams.wrote(*count);
+        if let Poll::Ready(Ok(count)) = &result {
+            self.streams.wrote(*count);
         }
-        self.pushed(cx, result)
-    }
-
-    /// Passes on how it went with the writing, with a limit where it has to wait.
-    fn pushed<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        result: Poll<io::Result<R>>,
-    ) -> Poll<io::Result<R>> {
-        self.was_held_up |= result.is_pending();
         self.writing.watch(cx, self.limits.idle, result)
-    }
-
-    /// Whether the peer may still be sending a request whose answer it has.
-    fn is_unread(&self) -> bool {
-        match &self.reads {
-            Reads::Requests { scanner, exchange } => {
-                !exchange.is_upgraded() && !scanner.is_between()
-            }
-            Reads::Frames { .. } => false,
-        }
-    }
-}
-
-impl<T: AsyncRead + Unpin> Wire<T> {
-    /// Reads and forgets, until the peer closes or the time is over.
-    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut scrap = [0; 4096];
-        loop {
-            if self.reading.poll(cx, Self::LINGER).is_ready() {
-                return Poll::Ready(());
-            }
-            let mut buf = ReadBuf::new(&mut scrap);
-            match ready!(Pin::new(&mut self.io).poll_read(cx, &mut buf)) {
-                Ok(()) if !buf.filled().is_empty() => {}
-                Ok(()) | Err(_) => return Poll::Ready(()),
-            }
-        }
     }
 }
 
@@ -306,7 +154,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         };
         match read {
             Poll::Ready(Ok(())) => {
-                this.note(&buf.filled()[before..]);
+                this.note(buf.filled().len() - before);
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -343,27 +191,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.io).poll_flush(cx);
-        this.pushed(cx, flushed)
+        this.writing.watch(cx, this.limits.idle, flushed)
     }
 
-    /// Says that no more comes. Where the peer may still be sending, what it sends is taken in
-    /// for a while: a socket closed on unread bytes is reset, and the reset overtakes the answer.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if matches!(this.lingering, Lingering::NotYet) {
-            let shut = Pin::new(&mut this.io).poll_shutdown(cx);
-            ready!(this.pushed(cx, shut))?;
-            this.reading.disarm();
-            this.lingering = if this.is_unread() {
-                Lingering::Reading
-            } else {
-                Lingering::Done
-            };
-        }
-        if matches!(this.lingering, Lingering::Reading) {
-            ready!(this.poll_linger(cx));
-            this.lingering = Lingering::Done;
-        }
-        Poll::Ready(Ok(()))
+        let shut = Pin::new(&mut this.io).poll_shutdown(cx);
+        this.writing.watch(cx, this.limits.idle, shut)
     }
 }

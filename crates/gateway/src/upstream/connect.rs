@@ -3,13 +3,11 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::error::Cause;
-use super::gauge::Gauge;
 use super::io::{Io, Metered};
 use super::link::Link;
 use super::pool::Origin;
@@ -51,8 +49,7 @@ impl Connector {
 
     async fn open(&self, origin: Origin) -> Result<Box<Link>, Cause> {
         let socket = self.dial().await?;
-        let gauge = Arc::new(Gauge::default());
-        let metered = Metered::new(socket, Arc::clone(&gauge));
+        let metered = Metered::new(socket);
         let io = match &self.tls {
             None => Io::Plain(metered),
             Some(tls) => {
@@ -60,7 +57,7 @@ impl Connector {
                 Io::Tls(Box::new(connecting.await.map_err(Cause::Tls)?))
             }
         };
-        Ok(Link::new(io, gauge, origin).await)
+        Ok(Link::new(io, origin))
     }
 
     /// Tries the addresses of the name in their order. Asked anew for each connection, so that a

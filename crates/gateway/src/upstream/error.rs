@@ -63,11 +63,44 @@ pub(super) enum Cause {
     #[error("the request target is not valid behind the upstream's path")]
     RequestTarget(#[source] http::Error),
 
+    #[error("the connection to the upstream broke")]
+    Io(#[source] io::Error),
+
+    #[error("the upstream spoke before it was asked")]
+    Spoke,
+
+    #[error("the upstream closed the connection before the end of its answer")]
+    Cut,
+
+    #[error("the upstream's answer cannot be read: {0}")]
+    Garbled(&'static str),
+
+    #[error("the body of the request failed")]
+    RequestBody(#[source] BoxError),
+
+    #[error("the body of the request is shorter than it said")]
+    ShortBody,
+
     #[error("the upstream switched protocols without being asked to")]
     UnaskedSwitch,
 
-    #[error("the connection broke while the upstream switched protocols")]
-    BrokenSwitch,
+    #[error("the upstream switched protocols before it had the request")]
+    EarlySwitch,
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// Whether the other side takes no more, which says nothing about what it has said.
+    pub(super) fn is_hang_up(&self) -> bool {
+        let is_hang_up = |kind| {
+            matches!(
+                kind,
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+            )
+        };
+        matches!(self, Self::Io(error) if is_hang_up(error.kind()))
+    }
 }
 
 // === impl SendError ===

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use onceward::BoxError;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Upstream;
+use super::decoder::Decoder;
 use super::io::Io;
 use super::link::Link;
 
@@ -21,10 +21,10 @@ use super::link::Link;
 /// It drives its connection while it is polled. At its end the connection goes back to rest, if
 /// it may be used again; an answer dropped before its end closes it.
 pub struct Inbound {
-    body: Incoming,
+    body: Decoder,
     link: Option<Box<Link>>,
     home: Option<Home>,
-    upgraded: Option<Upgraded>,
+    upgraded: Option<Box<Upgraded>>,
 }
 
 /// Where a connection goes when its answer is read.
@@ -44,7 +44,7 @@ pub struct Upgraded {
 
 impl Inbound {
     /// Returns the body of an answer that came on `link`, which goes `home` after it.
-    pub(super) fn new(body: Incoming, link: Box<Link>, home: Option<Home>) -> Self {
+    pub(super) fn new(body: Decoder, link: Box<Link>, home: Option<Home>) -> Self {
         let mut inbound = Self {
             body,
             link: Some(link),
@@ -52,30 +52,30 @@ impl Inbound {
             upgraded: None,
         };
         // Nobody needs to poll a body that is empty.
-        if inbound.body.is_end_stream() {
+        if inbound.body.is_done() {
             inbound.settle();
         }
         inbound
     }
 
     /// Returns the body of an answer that switched protocols: it has none.
-    pub(super) fn switched(body: Incoming, upgraded: Upgraded) -> Self {
+    pub(super) fn switched(upgraded: Upgraded) -> Self {
         Self {
-            body,
+            body: Decoder::Done,
             link: None,
             home: None,
-            upgraded: Some(upgraded),
+            upgraded: Some(Box::new(upgraded)),
         }
     }
 
     /// Returns the connection, if the answer switched protocols (status 101), and leaves the body.
     pub fn take_upgraded(&mut self) -> Option<Upgraded> {
-        self.upgraded.take()
+        self.upgraded.take().map(|upgraded| *upgraded)
     }
 
     /// Lets go of the connection: to rest if it is fit for another request, else closed.
     fn settle(&mut self) {
-        if let (Some(mut link), Some(home)) = (self.link.take(), self.home.take())
+        if let (Some(link), Some(home)) = (self.link.take(), self.home.take())
             && link.is_at_rest()
         {
             home.upstream.rest(link, home.good_for);
@@ -92,22 +92,21 @@ impl Body for Inbound {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
-        let frame = match &mut this.link {
-            Some(link) => ready!(link.poll_body(cx, &mut this.body)),
-            None => ready!(Pin::new(&mut this.body).poll_frame(cx)),
+        let Some(link) = &mut this.link else {
+            return Poll::Ready(None);
         };
+        let frame = ready!(link.poll_body(cx, &mut this.body));
         match &frame {
-            // Readers stop at the last frame, without asking whether there is another.
-            Some(Ok(frame)) if frame.is_trailers() || this.body.is_end_stream() => this.settle(),
-            Some(Ok(_)) => {}
             Some(Err(_)) => this.link = None,
-            None => this.settle(),
+            // Readers stop at the last frame, without asking whether there is another.
+            _ if this.body.is_done() => this.settle(),
+            _ => {}
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_done()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -2,22 +2,20 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use super::gauge::Gauge;
 use crate::net::{self, Look, TcpStream};
 
-/// A socket whose [`Gauge`] knows how many bytes the kernel took.
+/// A socket that knows how many bytes the kernel took.
 ///
 /// It stands below TLS, because what counts is what left, not what was encrypted.
 #[derive(Debug)]
 pub(super) struct Metered {
     socket: TcpStream,
-    gauge: Arc<Gauge>,
+    written: u64,
 }
 
 /// The way to the upstream, plain or encrypted.
@@ -30,25 +28,21 @@ pub(super) enum Io {
 // === impl Metered ===
 
 impl Metered {
-    pub(super) fn new(socket: TcpStream, gauge: Arc<Gauge>) -> Self {
-        Self { socket, gauge }
+    pub(super) fn new(socket: TcpStream) -> Self {
+        Self { socket, written: 0 }
     }
 
-    /// Asks the kernel whether the idle connection has ended; one that speaks is broken.
+    /// Asks the kernel whether the idle connection is still open; one that speaks is broken.
     ///
     /// A poll would ask the runtime, which learns of an end of file only when it next looks at
     /// its events; that may be after the request is written.
-    fn is_ended(&mut self) -> io::Result<bool> {
-        match net::look(&mut self.socket)? {
-            Look::Ended => Ok(true),
-            Look::Silent => Ok(false),
-            Look::Spoke => Err(io::Error::other("the upstream spoke without being asked")),
-        }
+    fn is_silent(&mut self) -> bool {
+        matches!(net::look(&mut self.socket), Ok(Look::Silent))
     }
 
-    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.gauge.wrote(bytes);
+            self.written += bytes as u64;
         }
         written
     }
@@ -60,9 +54,6 @@ impl AsyncRead for Metered {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.gauge.takes_look() && self.is_ended()? {
-            return Poll::Ready(Ok(()));
-        }
         Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 }
@@ -73,7 +64,6 @@ impl AsyncWrite for Metered {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.gauge.writing();
         let written = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.count(written)
     }
@@ -83,7 +73,6 @@ impl AsyncWrite for Metered {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.gauge.writing();
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
         self.count(written)
     }
@@ -92,11 +81,8 @@ impl AsyncWrite for Metered {
         self.socket.is_write_vectored()
     }
 
-    /// Called by the layers above only when they have nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.socket).poll_flush(cx))?;
-        self.gauge.flushed();
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.socket).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -105,6 +91,45 @@ impl AsyncWrite for Metered {
 }
 
 // === impl Io ===
+
+impl Io {
+    /// How many bytes the kernel took so far.
+    pub(super) fn written(&self) -> u64 {
+        match self {
+            Self::Plain(io) => io.written,
+            Self::Tls(io) => io.get_ref().0.written,
+        }
+    }
+
+    /// Whether a connection that rested is still open, by the kernel's own word, and silent.
+    pub(super) fn is_silent(&mut self) -> bool {
+        match self {
+            Self::Plain(io) => io.is_silent(),
+            // What the kernel gave away already may still be said, or be a close of TLS.
+            Self::Tls(io) => io.get_mut().0.is_silent() && is_quiet(io),
+        }
+    }
+
+    /// Reads into `scratch` and returns what came: nothing at the end of the connection.
+    pub(super) fn poll_read_some<'a>(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &'a mut [u8],
+    ) -> Poll<io::Result<&'a [u8]>> {
+        let mut read = ReadBuf::new(scratch);
+        ready!(Pin::new(self).poll_read(cx, &mut read))?;
+        let len = read.filled().len();
+        Poll::Ready(Ok(&scratch[..len]))
+    }
+}
+
+/// Whether there is nothing to read, not even an end. Nobody is woken when there is.
+fn is_quiet(io: &mut (impl AsyncRead + Unpin)) -> bool {
+    let mut byte = [0];
+    let mut nobody = Context::from_waker(Waker::noop());
+    let read = Pin::new(io).poll_read(&mut nobody, &mut ReadBuf::new(&mut byte));
+    read.is_pending()
+}
 
 impl AsyncRead for Io {
     fn poll_read(

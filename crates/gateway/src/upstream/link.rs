@@ -1,70 +1,76 @@
 //! Links: connections to the upstream that nobody drives but their user.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::mem;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body::{Body, Frame};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use http::{Method, Request};
+use http_body::Frame;
 
+use super::answer::{self, Answer, Parsed};
 use super::deadline::{Deadline, Spare};
-use super::gauge::{Gate, Gauge};
+use super::decoder::Decoder;
+use super::error::Cause;
 use super::inbound::Upgraded;
 use super::io::Io;
-use super::outbound::Outbound;
+use super::outbound::{Framing, Outbound};
 use super::pool::Origin;
+use super::sending::Sending;
+use crate::scratch;
+use crate::server::may_end_behind;
 
 /// One HTTP/1.1 connection. Whoever holds it drives it from the task it is in; a link at rest is
 /// not driven, and dropping a link closes it with all that was not written yet.
 pub(super) struct Link {
-    gate: Gate,
-    wire: Wire,
+    io: Io,
+    /// What of the request is still to be written.
+    sending: Option<Box<Sending>>,
+    /// Why it could not be written.
+    failure: Option<Cause>,
+    /// The beginning of a head.
+    partial: Vec<u8>,
+    /// What came behind a head and was not taken for a body yet.
+    read: Bytes,
+    /// How many informational answers were passed over.
+    passed_over: u16,
+    /// Whether the other side said that no more comes.
+    is_over: bool,
     spare: Spare,
     origin: Origin,
 }
 
-/// The halves of a connection that move only when they are polled together.
-struct Wire {
-    sender: SendRequest<Outbound>,
-    connection: Option<Connection<TokioIo<Io>, Outbound>>,
-    is_over: bool,
+/// A request on its way, and the time that it has.
+pub(super) struct Call<'a> {
+    pub(super) request: &'a mut Request<Outbound>,
+    pub(super) framing: Framing,
+    pub(super) deadline: &'a mut Deadline,
+    pub(super) is_begun: bool,
 }
 
 /// How an exchange ended, up to the head of its answer.
 pub(super) enum Exchange {
-    Answered(Response<Incoming>),
-    Failed {
-        error: hyper::Error,
-        /// The request, if the connection did not even begin with it.
-        request: Option<Box<Request<Outbound>>>,
-    },
-    TimedOut,
+    Answered(Answer),
+    Failed(Cause),
+    /// The connection did not even begin with the request, which is as it was.
+    NotBegun(Cause),
 }
+
+/// The most informational answers to one request.
+const PASSED_OVER_MAX: u16 = 1000;
 
 // === impl Link ===
 
 impl Link {
-    pub(super) async fn new(io: Io, gauge: Arc<Gauge>, origin: Origin) -> Box<Self> {
-        // This handshake exchanges nothing: it only sets the connection up. A small body that is
-        // copied behind its head costs less than a vectored write.
-        let (sender, connection) = http1::Builder::new()
-            .writev(false)
-            .handshake(TokioIo::new(io))
-            .await
-            .expect("setting up HTTP/1.1 does no I/O");
+    pub(super) fn new(io: Io, origin: Origin) -> Box<Self> {
         Box::new(Self {
-            gate: Gate::new(gauge),
-            wire: Wire {
-                sender,
-                connection: Some(connection),
-                is_over: false,
-            },
+            io,
+            sending: None,
+            failure: None,
+            partial: Vec::new(),
+            read: Bytes::new(),
+            passed_over: 0,
+            is_over: false,
             spare: Spare::default(),
             origin,
         })
@@ -77,50 +83,66 @@ impl Link {
 
     /// How many bytes the kernel took.
     pub(super) fn written(&self) -> u64 {
-        self.gate.gauge().written()
+        self.io.written()
     }
 
-    /// Closes the connection and returns how many bytes the kernel took, which is final then.
-    pub(super) fn close(self: Box<Self>) -> u64 {
-        let gauge = Arc::clone(self.gate.gauge());
-        drop(self);
-        gauge.written()
+    /// Closes the connection and returns how many bytes the kernel took, which is final then: all
+    /// writing is done by polls of the connection, and no layer of it writes when it is dropped.
+    pub(super) fn close(self) -> u64 {
+        self.io.written()
     }
 
     /// Sends the request and drives the connection until the head of the answer is there, or the
     /// deadline is.
-    pub(super) async fn exchange(
+    pub(super) fn poll_exchange(
         &mut self,
-        request: Request<Outbound>,
-        deadline: &mut Deadline,
-    ) -> Exchange {
-        let Self {
-            gate, wire, spare, ..
-        } = self;
-        let mut answer = pin!(wire.sender.try_send_request(request));
-        poll_fn(|cx| {
-            let answered = gate.poll(cx, |cx| {
-                let driven = wire.drive(cx);
-                match answer.as_mut().poll(cx) {
-                    // The connection is over and holds the answer's sender: with it dropped, the
-                    // answer is an error, and the request comes back if it was not begun with.
-                    Poll::Pending if driven.is_ready() => {
-                        wire.connection = None;
-                        answer.as_mut().poll(cx)
-                    }
-                    answered => answered,
-                }
-            });
-            match answered {
-                Poll::Ready(Ok(response)) => Poll::Ready(Exchange::Answered(response)),
-                Poll::Ready(Err(mut failed)) => Poll::Ready(Exchange::Failed {
-                    request: failed.take_message().map(Box::new),
-                    error: failed.into_error(),
-                }),
-                Poll::Pending => deadline.poll(cx, spare).map(|()| Exchange::TimedOut),
+        cx: &mut Context<'_>,
+        call: &mut Call<'_>,
+    ) -> Poll<Exchange> {
+        let exchanged = if mem::replace(&mut call.is_begun, true) {
+            self.write_on(cx);
+            let to_head = call.request.method() == Method::HEAD;
+            self.poll_head(cx, to_head).map(|head| match head {
+                Ok(answer) => Exchange::Answered(answer),
+                // What failed first is the reason.
+                Err(cause) => Exchange::Failed(self.failure.take().unwrap_or(cause)),
+            })
+        } else {
+            self.poll_begin(cx, call)
+        };
+        match exchanged {
+            Poll::Pending => {
+                let over = call.deadline.poll(cx, &mut self.spare);
+                over.map(|()| Exchange::Failed(Cause::TimedOut(call.deadline.within())))
             }
-        })
-        .await
+            Poll::Ready(_) => exchanged,
+        }
+    }
+
+    /// Begins with the request. Ready if that fails.
+    fn poll_begin(&mut self, cx: &mut Context<'_>, call: &mut Call<'_>) -> Poll<Exchange> {
+        // This also makes the task that polls the one to be woken by the answer, so that there is
+        // no need to look for it right after writing, when it cannot be there.
+        if let Poll::Ready(spoke) = self.poll_read(cx) {
+            return Poll::Ready(Exchange::NotBegun(match spoke {
+                Ok(()) if self.is_over => Cause::Cut,
+                Ok(()) => Cause::Spoke,
+                Err(cause) => cause,
+            }));
+        }
+        let before = self.written();
+        match Sending::begin(call.request, call.framing, &mut self.io, cx) {
+            Ok(left) => {
+                self.sending = left;
+                Poll::Pending
+            }
+            // It took some of the request, and may have answered.
+            Err(cause) if cause.is_hang_up() && self.written() > before => {
+                self.failure = Some(cause);
+                Poll::Pending
+            }
+            Err(cause) => Poll::Ready(Exchange::Failed(cause)),
+        }
     }
 
     /// Keeps the timer of an exchange that is over for the next one.
@@ -128,61 +150,161 @@ impl Link {
         deadline.spare(&mut self.spare);
     }
 
+    /// Writes on, if there is anything left. A failure counts only once there is nothing to read:
+    /// a service may answer and close without reading a request to its end.
+    fn write_on(&mut self, cx: &mut Context<'_>) {
+        if let Some(sending) = &mut self.sending
+            && let Poll::Ready(written) = sending.poll(&mut self.io, cx)
+        {
+            self.sending = None;
+            self.failure = written.err();
+        }
+    }
+
+    /// Drives the connection for the head of the answer.
+    fn poll_head(&mut self, cx: &mut Context<'_>, to_head: bool) -> Poll<Result<Answer, Cause>> {
+        loop {
+            let heard = scratch::reading(|scratch| match self.io.poll_read_some(cx, scratch) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Cause::Io(error))),
+                Poll::Ready(Ok([])) => Poll::Ready(Err(Cause::Cut)),
+                Poll::Ready(Ok(read)) => Poll::Ready(self.hear_head(read, to_head)),
+            });
+            match heard {
+                Poll::Pending => return self.wait(),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Ok(Some(answer))) => return Poll::Ready(Ok(answer)),
+                Poll::Ready(Err(cause)) => return Poll::Ready(Err(cause)),
+            }
+        }
+    }
+
+    /// Hears more of the head. What is behind it is kept.
+    fn hear_head(&mut self, read: &[u8], to_head: bool) -> Result<Option<Answer>, Cause> {
+        if self.partial.is_empty() {
+            let (used, answer) = self.find_head(read, to_head)?;
+            match answer {
+                Some(_) => self.read = Bytes::copy_from_slice(&read[used..]),
+                None => self.partial = read[used..].to_vec(),
+            }
+            return Ok(answer);
+        }
+        let mut partial = mem::take(&mut self.partial);
+        let known = partial.len();
+        partial.extend_from_slice(read);
+        if partial.len() < answer::HEAD_MAX && !may_end_behind(&partial, known) {
+            self.partial = partial;
+            return Ok(None);
+        }
+        let (used, answer) = self.find_head(&partial, to_head)?;
+        partial.drain(..used);
+        match answer {
+            Some(_) => self.read = partial.into(),
+            None => self.partial = partial,
+        }
+        Ok(answer)
+    }
+
+    /// Returns the head of the final answer, and how many bytes are not needed any more.
+    fn find_head(&mut self, read: &[u8], to_head: bool) -> Result<(usize, Option<Answer>), Cause> {
+        let mut used = 0;
+        while used < read.len() {
+            match answer::parse(&read[used..], to_head)? {
+                Parsed::Partial => break,
+                Parsed::Final(answer, len) => {
+                    self.passed_over = 0;
+                    return Ok((used + len, Some(answer)));
+                }
+                Parsed::Informational(len) => used += len,
+            }
+            self.passed_over += 1;
+            if self.passed_over > PASSED_OVER_MAX {
+                return Err(Cause::Garbled("there are too many in advance of it"));
+            }
+        }
+        Ok((used, None))
+    }
+
     /// Drives the connection for the next frame of an answer's body.
     pub(super) fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
-        body: &mut Incoming,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { gate, wire, .. } = self;
-        gate.poll(cx, |cx| {
-            let driven = wire.drive(cx);
-            match Pin::new(&mut *body).poll_frame(cx) {
-                // Whatever was read is in the body by now; without its sender it can end.
-                Poll::Pending if driven.is_ready() => {
-                    wire.connection = None;
-                    Pin::new(&mut *body).poll_frame(cx)
-                }
-                frame => frame,
+        body: &mut Decoder,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cause>>> {
+        self.write_on(cx);
+        loop {
+            if !self.read.is_empty()
+                && let Some(frame) = body.take(&mut self.read).transpose()
+            {
+                return Poll::Ready(Some(frame));
             }
-        })
+            if body.is_done() {
+                return Poll::Ready(None);
+            }
+            match self.poll_read(cx) {
+                Poll::Pending => return self.wait().map(Some),
+                Poll::Ready(Err(cause)) => return Poll::Ready(Some(Err(cause))),
+                Poll::Ready(Ok(())) if self.is_over => {
+                    // A reset is told once, and was told when the request was written: to whoever
+                    // reads after that it looks like an end, which must not complete an answer.
+                    let ended = match self.failure.take() {
+                        Some(cause) => Err(cause),
+                        None => body.end(),
+                    };
+                    return Poll::Ready(ended.err().map(Err));
+                }
+                Poll::Ready(Ok(())) => {}
+            }
+        }
     }
 
-    /// Drives the connection until the upstream's protocol takes over, and returns what is below
-    /// HTTP. Returns `None` if the deadline comes first, or the connection breaks.
-    pub(super) async fn upgrade(mut self: Box<Self>, mut deadline: Deadline) -> Option<Upgraded> {
-        let Self {
-            gate, wire, spare, ..
-        } = &mut *self;
-        poll_fn(|cx| match gate.poll(cx, |cx| wire.drive(cx)) {
-            Poll::Ready(driven) => Poll::Ready(driven.ok()),
-            Poll::Pending => deadline.poll(cx, spare).map(|()| None),
-        })
-        .await?;
-        let parts = self.wire.connection.take()?.into_parts();
-        Some(Upgraded::new(parts.io.into_inner(), parts.read_buf))
+    /// Reads some bytes, or an end.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+        let Self { io, .. } = self;
+        let read = scratch::reading(|scratch| {
+            let read = ready!(io.poll_read_some(cx, scratch));
+            Poll::Ready(read.map(Bytes::copy_from_slice))
+        });
+        self.read = ready!(read).map_err(Cause::Io)?;
+        self.is_over = self.read.is_empty();
+        Poll::Ready(Ok(()))
     }
 
-    /// Whether the exchange is over on both sides and the connection is open for another: the
-    /// request is completely written, the answer completely read, and nothing came after it.
-    pub(super) fn is_at_rest(&mut self) -> bool {
-        let Self { gate, wire, .. } = self;
-        gate.poll_at_rest(|cx| wire.drive(cx)).is_pending()
-            && wire.sender.is_ready()
-            && gate.gauge().is_flushed()
+    /// Ready if there is nothing to wait for, because the request could not be written.
+    ///
+    /// A connection that was hung up can be read from as soon as the runtime knows, and an answer
+    /// may stand before its end.
+    fn wait<T>(&mut self) -> Poll<Result<T, Cause>> {
+        match self.failure.take_if(|cause| !cause.is_hang_up()) {
+            Some(cause) => Poll::Ready(Err(cause)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Returns what is below HTTP, once the upstream's protocol took over; `None` if the request
+    /// was not written to its end.
+    pub(super) fn upgrade(self: Box<Self>) -> Option<Upgraded> {
+        let is_written = self.sending.is_none() && self.failure.is_none();
+        is_written.then(|| Upgraded::new(self.io, self.read))
+    }
+
+    /// Whether the exchange is over on both sides, as far as is known: the request is completely
+    /// written, the answer completely read, and nothing came with it.
+    ///
+    /// The kernel is not asked. It is before the next request, by [`is_sound`](Self::is_sound).
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.sending.is_none() && self.failure.is_none() && self.read.is_empty() && !self.is_over
     }
 
     /// Drives the connection until it is over.
     #[cfg(test)]
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { gate, wire, .. } = self;
-        gate.poll(cx, |cx| wire.drive(cx)).map(drop)
+        self.poll_read(cx).map(drop)
     }
 
     /// Whether a connection that rested is still open, by the kernel's own word, and silent.
     pub(super) fn is_sound(&mut self) -> bool {
-        self.gate.gauge().look_closely();
-        self.is_at_rest() && self.gate.gauge().has_looked()
+        self.is_at_rest() && self.io.is_silent()
     }
 }
 
@@ -190,26 +312,8 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("written", &self.written())
-            .field("is_over", &self.wire.is_over)
+            .field("sending", &self.sending)
+            .field("is_over", &self.is_over)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Wire ===
-
-impl Wire {
-    /// Moves the connection as far as it goes. Ready once it is over.
-    ///
-    /// Never shuts the socket down in an orderly way: that could write what was left unwritten,
-    /// and a dropped socket is closed all the same.
-    fn drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
-        match &mut self.connection {
-            Some(connection) if !self.is_over => {
-                let driven = connection.poll_without_shutdown(cx);
-                self.is_over = driven.is_ready();
-                driven.map_err(drop)
-            }
-            _ => Poll::Ready(Ok(())),
-        }
     }
 }

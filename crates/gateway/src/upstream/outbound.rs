@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Version};
+use http::{HeaderMap, Method, Request};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -127,8 +127,20 @@ impl fmt::Debug for Outbound {
     }
 }
 
-/// Makes a request ready for the wire: its target, its version and its framing.
-pub(super) fn prepare(request: &mut Request<Outbound>, target: &Target) -> Result<(), Cause> {
+/// How a request says where its body ends. It is said in exactly one way, whatever the request
+/// said before: a length that does not fit would make two requests of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Framing {
+    /// There is none, and nothing is said.
+    Bodiless,
+    /// So many bytes.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+}
+
+/// Makes a request ready for the wire: its target and its trailers, and how its body is framed.
+pub(super) fn prepare(request: &mut Request<Outbound>, target: &Target) -> Result<Framing, Cause> {
     if request.method() == Method::CONNECT {
         return Err(Cause::Tunnel);
     }
@@ -136,45 +148,25 @@ pub(super) fn prepare(request: &mut Request<Outbound>, target: &Target) -> Resul
     if uri.authority().is_some() || !target.path_prefix().is_empty() {
         *request.uri_mut() = target.request_target(uri).map_err(Cause::RequestTarget)?;
     }
-    *request.version_mut() = Version::HTTP_11;
-    frame(request);
-    Ok(())
-}
-
-/// Says the length of the body in exactly one way, whatever the request said before: a length
-/// that does not fit would make two requests of one.
-fn frame(request: &mut Request<Outbound>) {
     if let Outbound::Buffered { trailers, .. } = request.body_mut() {
         trailers.take_if(|trailers| trailers.is_empty());
     }
-    let is_empty = request.body().is_end_stream();
-    let length = request.body().size_hint().exact();
-    let trailer_names = request.body().trailer_names();
+    if let Some(names) = request.body().trailer_names() {
+        request.headers_mut().insert(header::TRAILER, names);
+    }
+    Ok(framing(request))
+}
+
+fn framing(request: &Request<Outbound>) -> Framing {
+    let body = request.body();
     let expects_body = matches!(
         *request.method(),
         Method::POST | Method::PUT | Method::PATCH
     );
-
-    let headers = request.headers_mut();
-    headers.remove(header::CONTENT_LENGTH);
-    headers.remove(header::TRANSFER_ENCODING);
-    match length {
-        _ if is_empty && !expects_body => {}
-        _ if is_empty => {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
-        Some(length) => {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        None => {
-            // Without this line a GET's body of unknown length would be left out.
-            headers.insert(
-                header::TRANSFER_ENCODING,
-                HeaderValue::from_static("chunked"),
-            );
-        }
-    }
-    if let Some(names) = trailer_names {
-        headers.insert(header::TRAILER, names);
+    match body.size_hint().exact() {
+        _ if body.is_end_stream() && !expects_body => Framing::Bodiless,
+        _ if body.is_end_stream() => Framing::Length(0),
+        Some(length) => Framing::Length(length),
+        None => Framing::Chunked,
     }
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod broken;
+mod pieces;
 mod requests;
 mod reuse;
 mod secure;

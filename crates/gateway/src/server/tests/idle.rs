@@ -15,8 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{DuplexStream, duplex};
 
 use super::super::caps::Permit;
-use super::super::exchange::{Exchange, UnderWay};
-use super::super::wire::{Ahead, Wire};
+use super::super::wire::Ahead;
 use super::*;
 
 const IDLE: Duration = Duration::from_secs(60);
@@ -36,7 +35,7 @@ struct Line {
     caller: DuplexStream,
     gate: Arc<Semaphore>,
     closing: Stop,
-    running: JoinHandle<hyper::Result<()>>,
+    running: JoinHandle<Result<(), BoxError>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,10 +68,12 @@ impl Line {
         let running = tokio::spawn(async move {
             let (ahead, permit) = (Ahead::default(), permit(&settings));
             if speaks == Speaks::Http1 {
-                return http1::talk(common, io, ahead, peer, permit).await;
+                let talked = http1::talk(common, io, ahead, peer, permit).await;
+                return talked.map_err(Into::into);
             }
             let streams = Streams::new(TaskTracker::new(), Stop::default());
-            http2::talk(common, io, ahead, peer, permit, streams).await
+            let talked = http2::talk(common, io, ahead, peer, permit, streams).await;
+            talked.map_err(Into::into)
         });
         Self {
             caller,
@@ -320,26 +321,4 @@ async fn shutdown_wakes_an_http2_connection_that_lies_idle() {
     line.closing.give();
     let ended = timeout(SECOND, async { (line.running.await, caller.driving.await) });
     let _ = ended.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_wire_does_not_fail_while_a_request_is_under_way() {
-    let (mut caller, io) = duplex(1 << 10);
-    let (settings, exchange) = (Settings::default(), Arc::<Exchange>::default());
-    let (ahead, permit) = (Ahead::default(), permit(&settings));
-    let mut wire = Wire::requests(io, ahead, &settings, Arc::clone(&exchange), permit);
-    let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    caller.write_all(head).await.unwrap();
-    wire.read_exact(&mut vec![0; head.len()]).await.unwrap();
-    assert!(exchange.take().is_some());
-
-    let under_way = UnderWay::begin(&exchange);
-    assert!(timeout(IDLE * 10, wire.read_u8()).await.is_err());
-    drop(under_way);
-    let failed = timeout(IDLE * 2, wire.read_u8()).await.unwrap();
-    assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
-
-    // Another protocol has its own ideas of silence.
-    exchange.set_upgraded();
-    assert!(timeout(IDLE * 10, wire.read_u8()).await.is_err());
 }

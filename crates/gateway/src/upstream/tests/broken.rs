@@ -47,6 +47,61 @@ async fn a_name_without_address_is_unsent() {
     assert!(error.unwrap_err().is_unsent());
 }
 
+/// Both sides run at once, so that the reset may come between any two writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_before_a_reset_is_heard() {
+    for _ in 0..50 {
+        let peer = Peer::new().await;
+        let piece = Bytes::from(vec![b'x'; 17 << 10]);
+        let pieces = stream::iter((0..2_000).map(move |_| Ok::<_, io::Error>(piece.clone())));
+        let body = Outbound::passed(StreamBody::new(pieces.map(|piece| piece.map(Frame::data))));
+        let upstream = peer.upstream.clone();
+        let sending = tokio::spawn(async move {
+            let request = request(Method::POST, "/", body);
+            upstream.send(request, Care::Fresh, MINUTE).await
+        });
+        let mut caller = peer.accept().await;
+        caller.read_to("xxxxxxxxxx").await;
+        caller
+            .say("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
+            .await;
+        caller.reset();
+        assert_eq!(sending.await.unwrap().unwrap().status(), 413);
+        assert_eq!(peer.at_rest(), 0);
+    }
+}
+
+/// A body that ends with its connection is whole only if nothing broke: the reset is told to whoever
+/// writes, and to whoever reads behind that it looks like an end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_does_not_end_an_answer() {
+    let mut begun = 0;
+    for _ in 0..50 {
+        let peer = Peer::new().await;
+        let upstream = peer.upstream.clone();
+        let sending = tokio::spawn(async move {
+            let body = Outbound::buffered(vec![b'x'; 32 << 20]);
+            let request = request(Method::POST, "/", body);
+            upstream.send(request, Care::Fresh, MINUTE).await
+        });
+        let mut caller = peer.accept().await;
+        caller.read_to("xxxxxxxxxx").await;
+        caller.say("HTTP/1.1 200 OK\r\n\r\npart").await;
+        caller.reset();
+        match sending.await.unwrap() {
+            Ok(answer) => {
+                begun += 1;
+                assert!(
+                    text(answer).await.is_err(),
+                    "a part was taken for the whole"
+                );
+            }
+            Err(error) => assert!(!error.is_unsent()),
+        }
+    }
+    assert!(begun > 0, "no answer was begun");
+}
+
 #[tokio::test]
 async fn a_reset_after_half_a_request_is_maybe_sent() {
     let peer = Peer::new().await;

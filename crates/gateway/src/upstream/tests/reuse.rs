@@ -8,6 +8,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
+use super::super::outbound;
 use super::{
     Care, MINUTE, OK, Outbound, Peer, SECOND, Settings, post, request, text, until_news_at,
 };
@@ -86,7 +87,9 @@ async fn a_connection_that_ends_before_the_request_is_begun_is_replaced_once() {
     drop(peer.accept().await);
     poll_fn(|cx| dead.poll_end(cx)).await;
 
-    let sending = peer.upstream.send_on(Some(dead), post("pay"), MINUTE);
+    let mut request = post("pay");
+    let framing = outbound::prepare(&mut request, peer.upstream.target()).unwrap();
+    let sending = (peer.upstream).send_on(Some(dead), &mut request, framing, MINUTE);
     let (sent, mut caller) = tokio::join!(sending, async {
         let mut caller = peer.accept().await;
         caller.request().await;

@@ -108,6 +108,11 @@ pub(super) fn lengths() -> Vec<Case> {
             Refused,
         ),
         (
+            "CL that is negative to somebody",
+            post("Content-Length: 9223372036854775808\r\n", "hello"),
+            Refused,
+        ),
+        (
             "CL behind many blanks",
             post(&format!("Content-Length:{}5\r\n", " ".repeat(500)), "hello"),
             One("hello"),

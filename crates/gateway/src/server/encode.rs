@@ -1,0 +1,301 @@
+//! Encoding: an answer in bytes, with a framing that its caller understands.
+
+use http::StatusCode;
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, SET_COOKIE, TE,
+    TRAILER, TRANSFER_ENCODING,
+};
+use http::response::Parts;
+use hyper::ext::ReasonPhrase;
+
+use super::date;
+use super::framing::Refusal;
+use super::head::{Caller, has_word};
+
+/// How the end of an answer is found.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Framing {
+    /// It has no content.
+    Nothing,
+    /// So many bytes are left to be said.
+    Sized(u64),
+    /// In chunks. These trailers may stand behind them.
+    Chunked(Option<Vec<HeaderName>>),
+    /// With the connection.
+    UntilClose,
+}
+
+/// What was written of an answer: how its content is to be framed, and what is to become of the
+/// connection.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    pub(super) framing: Framing,
+    pub(super) closes: bool,
+}
+
+/// The status of an answer cannot be sent, or what it says of its length is no length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unanswerable(&'static str);
+
+/// Writes the head of an answer to `caller`, whose content has this length, if it is known.
+pub(super) fn head(
+    out: &mut Vec<u8>,
+    parts: &Parts,
+    length: Option<u64>,
+    caller: Caller,
+    closes: bool,
+) -> Result<Plan, Unanswerable> {
+    let status = parts.status;
+    if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Unanswerable(
+            "an answer of the 1xx kind is not the last one",
+        ));
+    }
+    status_line(out, parts, caller);
+    let wishes = headers(out, &parts.headers);
+    let (framing, length) = frame(parts, length, caller, wishes.lengths)?;
+    match (&framing, length) {
+        (Framing::Chunked(_), _) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        (_, Some(length)) => {
+            out.extend_from_slice(b"content-length: ");
+            number(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
+        _ => {}
+    }
+    let framing = match framing {
+        Framing::Chunked(_) if wishes.trailers => Framing::Chunked(announced(out, parts, caller)),
+        other => other,
+    };
+    let closes =
+        closes || framing == Framing::UntilClose || status == StatusCode::SWITCHING_PROTOCOLS;
+    let closes = connection(out, parts, caller, closes);
+    if !wishes.dated {
+        out.extend_from_slice(b"date: ");
+        date::write(out);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(Plan { framing, closes })
+}
+
+/// Writes the answer to what is no request.
+pub(super) fn refusal(out: &mut Vec<u8>, refusal: Refusal) {
+    let mut parts = http::Response::new(()).into_parts().0;
+    parts.status = refusal.0;
+    let caller = Caller {
+        is_http11: true,
+        is_head: false,
+        keeps: false,
+        takes_trailers: false,
+    };
+    let written = head(out, &parts, Some(0), caller, true);
+    written.expect("a refusal has a status and no length");
+}
+
+/// The end of a chunk, and of all that was sent in chunks.
+pub(super) const LAST_CHUNK_BEHIND_ANOTHER: &[u8] = b"\r\n0\r\n\r\n";
+
+/// Writes the size of a chunk that is `len` long.
+pub(super) fn chunk_size(out: &mut Vec<u8>, len: usize) {
+    let digits = (usize::BITS - len.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[(len >> (4 * digit)) & 0xf]);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the end of what was sent in chunks, with those of the trailers that were announced.
+pub(super) fn last_chunk(
+    out: &mut Vec<u8>,
+    trailers: Option<&HeaderMap>,
+    announced: Option<&[HeaderName]>,
+) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in trailers.into_iter().flatten() {
+        if announced.is_some_and(|announced| announced.contains(name)) && may_trail(name) {
+            line(out, name, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn status_line(out: &mut Vec<u8>, parts: &Parts, caller: Caller) {
+    out.extend_from_slice(match caller.is_http11 {
+        true => b"HTTP/1.1 ",
+        false => b"HTTP/1.0 ",
+    });
+    out.extend_from_slice(parts.status.as_str().as_bytes());
+    out.push(b' ');
+    let said = match parts.extensions.is_empty() {
+        true => None,
+        false => parts.extensions.get::<ReasonPhrase>(),
+    };
+    let known = || parts.status.canonical_reason().unwrap_or("<none>");
+    out.extend_from_slice(said.map_or_else(|| known().as_bytes(), ReasonPhrase::as_bytes));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What the headers of an answer say that is not written as it stands there.
+#[derive(Default)]
+struct Wishes {
+    /// What it says about the length: nothing, a number, or something else.
+    lengths: Option<Option<u64>>,
+    trailers: bool,
+    dated: bool,
+}
+
+/// Writes the headers that are not about the framing and the connection.
+fn headers(out: &mut Vec<u8>, headers: &HeaderMap) -> Wishes {
+    let mut wishes = Wishes::default();
+    for (name, value) in headers {
+        match *name {
+            CONTENT_LENGTH => {
+                let text = value.to_str().ok();
+                let digits = text.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+                let length = digits.and_then(|digits| digits.parse().ok());
+                let same = wishes.lengths.is_none_or(|before| before == length);
+                wishes.lengths = Some(length.filter(|_| same));
+            }
+            TRANSFER_ENCODING | CONNECTION => {}
+            TRAILER => wishes.trailers = true,
+            _ => {
+                wishes.dated |= *name == DATE;
+                line(out, name, value);
+            }
+        }
+    }
+    wishes
+}
+
+/// Decides how the content is framed, and which length is said.
+fn frame(
+    parts: &Parts,
+    length: Option<u64>,
+    caller: Caller,
+    said: Option<Option<u64>>,
+) -> Result<(Framing, Option<u64>), Unanswerable> {
+    let never = parts.status.is_informational()
+        || matches!(
+            parts.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+    if never {
+        return Ok((Framing::Nothing, None));
+    }
+    if said == Some(None) && length.is_none() {
+        return Err(Unanswerable("an answer says a length that is none"));
+    }
+    let said = said.flatten();
+    if caller.is_head {
+        // What it would be for GET; of no content at all that is not known.
+        return Ok((
+            Framing::Nothing,
+            said.or(length.filter(|length| *length > 0)),
+        ));
+    }
+    Ok(match length.or(said) {
+        Some(0) => (Framing::Nothing, Some(0)),
+        Some(length) => (Framing::Sized(length), Some(length)),
+        None if caller.is_http11 => (Framing::Chunked(None), None),
+        None => (Framing::UntilClose, None),
+    })
+}
+
+/// Writes which trailers are announced, and returns those of them that may be sent.
+fn announced(out: &mut Vec<u8>, parts: &Parts, caller: Caller) -> Option<Vec<HeaderName>> {
+    let mut names = Vec::new();
+    out.extend_from_slice(b"trailer: ");
+    for (number, value) in parts.headers.get_all(TRAILER).iter().enumerate() {
+        if number > 0 {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(value.as_bytes());
+        let listed = value.as_bytes().split(|byte| *byte == b',');
+        names.extend(listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()));
+    }
+    out.extend_from_slice(b"\r\n");
+    caller.takes_trailers.then_some(names)
+}
+
+/// Writes what becomes of the connection, and says whether it is closed.
+fn connection(out: &mut Vec<u8>, parts: &Parts, caller: Caller, closes: bool) -> bool {
+    let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
+    let (mut is_first, mut says_close, mut says_keep) = (true, false, false);
+    let mut say = |out: &mut Vec<u8>, word: &[u8]| {
+        let before: &[u8] = if is_first { b"connection: " } else { b", " };
+        is_first = false;
+        out.extend_from_slice(before);
+        out.extend_from_slice(word);
+    };
+    for value in parts.headers.get_all(CONNECTION) {
+        says_close |= has_word(value.as_bytes(), b"close");
+        says_keep |= has_word(value.as_bytes(), b"keep-alive");
+        say(out, value.as_bytes());
+    }
+    let closes = closes || !caller.keeps || says_close;
+    match closes {
+        true if caller.is_http11 && !says_close && !switches => say(out, b"close"),
+        // HTTP/1.0 keeps no connection that nobody talks about.
+        false if !caller.is_http11 && !says_keep => say(out, b"keep-alive"),
+        _ => {}
+    }
+    if !is_first {
+        out.extend_from_slice(b"\r\n");
+    }
+    closes
+}
+
+fn line(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number(out: &mut Vec<u8>, mut number: u64) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Whether a field may stand behind the content: not if it says how to read it.
+fn may_trail(name: &HeaderName) -> bool {
+    !matches!(
+        *name,
+        AUTHORIZATION
+            | CACHE_CONTROL
+            | CONNECTION
+            | CONTENT_ENCODING
+            | CONTENT_LENGTH
+            | CONTENT_RANGE
+            | CONTENT_TYPE
+            | HOST
+            | MAX_FORWARDS
+            | SET_COOKIE
+            | TE
+            | TRAILER
+            | TRANSFER_ENCODING
+    )
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Whether all of the content was written.
+    pub(super) fn is_done(&self) -> bool {
+        self.framing == Framing::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests;

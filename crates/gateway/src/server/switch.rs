@@ -1,0 +1,145 @@
+//! Switches: connections on which another protocol takes over.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+use super::caps::Permit;
+use super::deadline::Deadline;
+
+/// The caller's connection, once it has switched protocols.
+///
+/// It is in the extensions of an HTTP/1.1 request that offers another protocol. Who takes the
+/// offer answers 101, and gets the connection as soon as the answer is sent.
+#[derive(Clone, Debug)]
+pub struct Switch(Arc<Mutex<oneshot::Receiver<Switched>>>);
+
+/// The request was answered in another way than by switching, or its connection broke.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the connection did not switch protocols")]
+pub struct NotSwitched;
+
+/// A connection that speaks another protocol.
+///
+/// A caller that takes none of the bytes that wait for it loses the connection, as in HTTP.
+pub struct Switched {
+    io: Box<dyn Stream>,
+    /// Bytes that were read behind the request.
+    ahead: Vec<u8>,
+    given: usize,
+    writing: Deadline,
+    idle: Duration,
+    // The connection still takes its place under the caps.
+    _permit: Permit,
+}
+
+/// The server's end of a switch.
+#[derive(Debug)]
+pub(super) struct Lever(oneshot::Sender<Switched>);
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Makes both ends.
+pub(super) fn pair() -> (Lever, Switch) {
+    let (lever, switch) = oneshot::channel();
+    (Lever(lever), Switch(Arc::new(Mutex::new(switch))))
+}
+
+// === impl Lever ===
+
+impl Lever {
+    /// Hands the connection over; if nobody wants it, it is closed.
+    pub(super) fn pull(self, switched: Switched) {
+        drop(self.0.send(switched));
+    }
+}
+
+// === impl Switch ===
+
+impl Future for Switch {
+    type Output = Result<Switched, NotSwitched>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let switched = Pin::new(&mut *self.0.lock()).poll(cx);
+        switched.map_err(|_| NotSwitched)
+    }
+}
+
+// === impl Switched ===
+
+impl Switched {
+    pub(super) fn new<T>(io: T, ahead: Vec<u8>, idle: Duration, permit: Permit) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        Self {
+            io: Box::new(io),
+            ahead,
+            given: 0,
+            writing: Deadline::default(),
+            idle,
+            _permit: permit,
+        }
+    }
+}
+
+impl AsyncRead for Switched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.given == this.ahead.len() {
+            return Pin::new(&mut this.io).poll_read(cx, buf);
+        }
+        let rest = &this.ahead[this.given..];
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..count]);
+        this.given += count;
+        if this.given == this.ahead.len() {
+            (this.ahead, this.given) = (Vec::new(), 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Switched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let written = Pin::new(&mut this.io).poll_write(cx, buf);
+        this.writing.watch(cx, this.idle, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let flushed = Pin::new(&mut this.io).poll_flush(cx);
+        this.writing.watch(cx, this.idle, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let shut = Pin::new(&mut this.io).poll_shutdown(cx);
+        this.writing.watch(cx, this.idle, shut)
+    }
+}
+
+impl fmt::Debug for Switched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Switched").finish_non_exhaustive()
+    }
+}
