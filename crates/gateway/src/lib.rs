@@ -14,6 +14,7 @@ mod build;
 mod census;
 pub mod config;
 pub mod forward;
+mod http1;
 pub mod identity;
 mod lanes;
 mod net;

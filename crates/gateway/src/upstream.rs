@@ -8,12 +8,10 @@
 //! reads the answer ([`Inbound`]); in between requests nobody does. So a request costs no hop
 //! between tasks, and a connection that is dropped cannot write any more.
 //!
-//! How requests look (`encode`) and what answers say (`answer`, `decoder`, `chunked`) is decided
-//! without I/O; `sending` and `link` move the bytes, through memory of the thread (`scratch`), so
+//! How requests look (`encode`) and what answers say (`answer`, `decoder`) is decided without I/O; `sending` and `link` move the bytes, through memory of the thread (`scratch`), so
 //! that a connection at rest holds no buffer.
 
 mod answer;
-mod chunked;
 mod connect;
 mod deadline;
 mod decoder;
@@ -254,7 +252,7 @@ impl Upstream {
         }
         link.keep(deadline);
         let good_for = match keeps_alive {
-            true => keep_alive::good_for(&head, self.shared.idle_max),
+            true => keep_alive::good_for(head.headers(), self.shared.idle_max),
             false => None,
         };
         let home = good_for.map(|good_for| Home {

@@ -9,10 +9,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::BoxError;
-use super::decode::{Decoder, Piece};
 use super::feed::Fed;
-use super::framing::Length;
-use super::head::Limits;
+use crate::http1::Limits;
+use crate::http1::decode::{Decoder, Length, Piece};
 
 /// The content of a request's body, as it comes from its connection.
 #[derive(Debug)]

@@ -2,16 +2,16 @@
 
 use http::StatusCode;
 use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, SET_COOKIE, TE,
-    TRAILER, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, TRAILER, TRANSFER_ENCODING,
 };
 use http::response::Parts;
 use hyper::ext::ReasonPhrase;
 
 use super::date;
 use super::framing::Refusal;
-use super::head::{Caller, has_word};
+use super::head::Caller;
+use crate::http1::encode::{self, line};
+use crate::http1::lines::{has_word, number};
 
 /// How the end of an answer is found.
 #[derive(PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Framing {
     /// So many bytes are left to be said.
     Sized(u64),
     /// In chunks. These trailers may stand behind them.
-    Chunked(Option<Vec<HeaderName>>),
+    Chunked(Vec<HeaderName>),
     /// With the connection.
     UntilClose,
 }
@@ -57,12 +57,8 @@ pub(super) fn head(
     let wishes = headers(out, &parts.headers);
     let (framing, length) = frame(parts, length, caller, wishes.lengths)?;
     match (&framing, length) {
-        (Framing::Chunked(_), _) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        (_, Some(length)) => {
-            out.extend_from_slice(b"content-length: ");
-            number(out, length);
-            out.extend_from_slice(b"\r\n");
-        }
+        (Framing::Chunked(_), _) => encode::chunked(out),
+        (_, Some(length)) => encode::content_length(out, length),
         _ => {}
     }
     let framing = match framing {
@@ -93,33 +89,6 @@ pub(super) fn refusal(out: &mut Vec<u8>, refusal: Refusal) {
     };
     let written = head(out, &parts, Some(0), caller, true);
     written.expect("a refusal has a status and no length");
-}
-
-/// The end of a chunk, and of all that was sent in chunks.
-pub(super) const LAST_CHUNK_BEHIND_ANOTHER: &[u8] = b"\r\n0\r\n\r\n";
-
-/// Writes the size of a chunk that is `len` long.
-pub(super) fn chunk_size(out: &mut Vec<u8>, len: usize) {
-    let digits = (usize::BITS - len.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[(len >> (4 * digit)) & 0xf]);
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Writes the end of what was sent in chunks, with those of the trailers that were announced.
-pub(super) fn last_chunk(
-    out: &mut Vec<u8>,
-    trailers: Option<&HeaderMap>,
-    announced: Option<&[HeaderName]>,
-) {
-    out.extend_from_slice(b"0\r\n");
-    for (name, value) in trailers.into_iter().flatten() {
-        if announced.is_some_and(|announced| announced.contains(name)) && may_trail(name) {
-            line(out, name, value);
-        }
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 fn status_line(out: &mut Vec<u8>, parts: &Parts, caller: Caller) {
@@ -153,9 +122,7 @@ fn headers(out: &mut Vec<u8>, headers: &HeaderMap) -> Wishes {
     for (name, value) in headers {
         match *name {
             CONTENT_LENGTH => {
-                let text = value.to_str().ok();
-                let digits = text.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
-                let length = digits.and_then(|digits| digits.parse().ok());
+                let length = number(value.as_bytes());
                 let same = wishes.lengths.is_none_or(|before| before == length);
                 wishes.lengths = Some(length.filter(|_| same));
             }
@@ -163,7 +130,7 @@ fn headers(out: &mut Vec<u8>, headers: &HeaderMap) -> Wishes {
             TRAILER => wishes.trailers = true,
             _ => {
                 wishes.dated |= *name == DATE;
-                line(out, name, value);
+                line(out, name, value.as_bytes());
             }
         }
     }
@@ -199,25 +166,20 @@ fn frame(
     Ok(match length.or(said) {
         Some(0) => (Framing::Nothing, Some(0)),
         Some(length) => (Framing::Sized(length), Some(length)),
-        None if caller.is_http11 => (Framing::Chunked(None), None),
+        None if caller.is_http11 => (Framing::Chunked(Vec::new()), None),
         None => (Framing::UntilClose, None),
     })
 }
 
-/// Writes which trailers are announced, and returns those of them that may be sent.
-fn announced(out: &mut Vec<u8>, parts: &Parts, caller: Caller) -> Option<Vec<HeaderName>> {
-    let mut names = Vec::new();
-    out.extend_from_slice(b"trailer: ");
-    for (number, value) in parts.headers.get_all(TRAILER).iter().enumerate() {
-        if number > 0 {
-            out.extend_from_slice(b", ");
-        }
-        out.extend_from_slice(value.as_bytes());
-        let listed = value.as_bytes().split(|byte| *byte == b',');
-        names.extend(listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()));
+/// Writes which trailers are announced, and returns those that the caller takes.
+fn announced(out: &mut Vec<u8>, parts: &Parts, caller: Caller) -> Vec<HeaderName> {
+    for value in parts.headers.get_all(TRAILER) {
+        line(out, &TRAILER, value.as_bytes());
     }
-    out.extend_from_slice(b"\r\n");
-    caller.takes_trailers.then_some(names)
+    match caller.takes_trailers {
+        true => encode::announced(&parts.headers),
+        false => Vec::new(),
+    }
 }
 
 /// Writes what becomes of the connection, and says whether it is closed.
@@ -246,46 +208,6 @@ fn connection(out: &mut Vec<u8>, parts: &Parts, caller: Caller, closes: bool) ->
         out.extend_from_slice(b"\r\n");
     }
     closes
-}
-
-fn line(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
-    out.extend_from_slice(name.as_str().as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value.as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn number(out: &mut Vec<u8>, mut number: u64) {
-    let (mut digits, mut at) = ([0; 20], 20);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// Whether a field may stand behind the content: not if it says how to read it.
-fn may_trail(name: &HeaderName) -> bool {
-    !matches!(
-        *name,
-        AUTHORIZATION
-            | CACHE_CONTROL
-            | CONNECTION
-            | CONTENT_ENCODING
-            | CONTENT_LENGTH
-            | CONTENT_RANGE
-            | CONTENT_TYPE
-            | HOST
-            | MAX_FORWARDS
-            | SET_COOKIE
-            | TE
-            | TRAILER
-            | TRANSFER_ENCODING
-    )
 }
 
 // === impl Plan ===

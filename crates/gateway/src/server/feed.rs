@@ -12,7 +12,7 @@ use http_body::Frame;
 use parking_lot::Mutex;
 
 use super::BoxError;
-use super::decode::Decoder;
+use crate::http1::decode::Decoder;
 
 /// The connection's end. When it is dropped, a body that has not come to its end breaks off.
 #[derive(Debug)]
@@ -221,9 +221,9 @@ mod tests {
     use std::task::Wake;
 
     use super::*;
+    use crate::http1::Limits;
+    use crate::http1::decode::Length;
     use crate::server::Settings;
-    use crate::server::framing::Length;
-    use crate::server::head::Limits;
 
     #[derive(Default)]
     struct Woken(AtomicUsize);

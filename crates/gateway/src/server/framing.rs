@@ -9,6 +9,9 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{Method, StatusCode, Version};
 
+use crate::http1::decode::Length;
+use crate::http1::lines::{list, number};
+
 /// Why a request could be read in more than one way.
 ///
 /// It is put into the extensions of such a request. The service must look for it and refuse the
@@ -52,14 +55,6 @@ pub enum Conflict {
 /// this status, and closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refusal(pub(super) StatusCode);
-
-/// How the end of a body is found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Length {
-    /// After so many bytes, of which there may be none.
-    Sized(u64),
-    Chunked,
-}
 
 /// What the lines of one head say about the length of the body.
 #[derive(Default, Debug)]
@@ -179,10 +174,9 @@ impl Lengths {
 
     /// Notes the value of a `Transfer-Encoding` line.
     pub(super) fn note_coding(&mut self, value: &[u8]) {
-        let last = value.rsplit(|byte| *byte == b',').next();
+        let last = list(value).last();
         self.codings += 1;
-        self.ends_chunked =
-            last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+        self.ends_chunked = last.is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
         self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
     }
 
@@ -207,19 +201,6 @@ impl Lengths {
             (0, 0..=1) => None,
         }
     }
-}
-
-/// Reads digits and nothing but digits: `str::parse` would take a sign.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    let number = text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit))
-    });
-    // One that a signed number does not hold is negative to somebody.
-    number.filter(|number| i64::try_from(*number).is_ok())
 }
 
 // === impl Lines ===

@@ -2,16 +2,17 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-    UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{Method, Request, Uri, Version};
 
-use super::framing::{self, Conflict, Length, Lengths, Lines, Refusal};
-use super::{Settings, names};
+use super::Settings;
+use super::framing::{self, Conflict, Lengths, Lines, Refusal};
+use crate::http1::Limits;
+use crate::http1::decode::Length;
+use crate::http1::lines::{BadLine, Source, has_word};
 
 /// The head of a request.
 #[derive(Debug)]
@@ -38,13 +39,6 @@ pub(super) struct Caller {
     pub(super) takes_trailers: bool,
 }
 
-/// What heads may be like.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) lines: usize,
-    pub(super) bytes: usize,
-}
-
 /// The lines of a head for which there is room without asking for it.
 const LINES: usize = 100;
 
@@ -57,31 +51,13 @@ type Line<'a> = MaybeUninit<httparse::Header<'a>>;
 /// No line ends stand before it.
 pub(super) fn parse(bytes: &[u8], limits: Limits) -> Result<Option<(Head, usize)>, Refusal> {
     if limits.lines > LINES {
-        let mut room = vec![Line::uninit(); limits.lines];
+        // A line needs a place from its first byte on, and the request line gives one more.
+        let lines = memchr::memchr_iter(b'\n', bytes).count();
+        let mut room = vec![Line::uninit(); lines.min(limits.lines)];
         return parse_into(&mut room, bytes, limits);
     }
     let mut room = [const { Line::uninit() }; LINES];
     parse_into(&mut room[..limits.lines], bytes, limits)
-}
-
-/// The length of the line ends at the beginning of `bytes`, which may stand before a head.
-pub(super) fn leading_line_ends(bytes: &[u8]) -> usize {
-    let mut len = 0;
-    loop {
-        len += match &bytes[len..] {
-            [b'\n', ..] => 1,
-            [b'\r', b'\n', ..] => 2,
-            _ => return len,
-        };
-    }
-}
-
-/// Whether a head may end in `bytes` from `from` on. Whoever sends a head bit by bit shall not
-/// have all of it read at every bit.
-pub(crate) fn may_end_behind(bytes: &[u8], from: usize) -> bool {
-    let tail = &bytes[from.saturating_sub(3)..];
-    let mut ends = memchr::memchr_iter(b'\n', tail);
-    ends.any(|at| matches!(&tail[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
 fn parse_into<'b>(
@@ -126,17 +102,8 @@ fn read(
         true => Version::HTTP_11,
         false => Version::HTTP_10,
     };
-    parts.headers = HeaderMap::with_capacity(request.headers.len());
     let mut habits = Habits::default();
-    for line in request.headers.iter() {
-        let name = names::name(line.name).ok_or(Refusal::MALFORMED)?;
-        habits.note(&name, line.value);
-        let value = source.value(line.value)?;
-        parts
-            .headers
-            .try_append(name, value)
-            .map_err(|_| Refusal::TOO_LARGE)?;
-    }
+    parts.headers = source.headers(request.headers, |name, value| habits.note(name, value))?;
     let length = habits.lengths.length(parts.version)?;
     let conflict =
         framing::conflict_of_lines(&parts, &habits.lengths, lines, request.headers.len());
@@ -186,39 +153,12 @@ impl Habits {
     }
 }
 
-/// Whether `word` is one of those in a list.
-pub(super) fn has_word(list: &[u8], word: &[u8]) -> bool {
-    list.split(|byte| *byte == b',')
-        .any(|one| one.trim_ascii().eq_ignore_ascii_case(word))
-}
-
-/// The bytes of a head, copied once for all that is kept of it.
-struct Source<'a> {
-    head: &'a [u8],
-    copy: Bytes,
-}
-
-// === impl Source ===
-
-impl<'a> Source<'a> {
-    fn new(head: &'a [u8]) -> Self {
-        Self {
-            head,
-            copy: Bytes::copy_from_slice(head),
+impl From<BadLine> for Refusal {
+    fn from(line: BadLine) -> Self {
+        match line {
+            BadLine::Name | BadLine::Value => Self::MALFORMED,
+            BadLine::TooMany => Self::TOO_LARGE,
         }
-    }
-
-    /// Returns `part`, which is one of the head, as a part of the copy.
-    fn share(&self, part: &[u8]) -> Bytes {
-        if part.is_empty() {
-            return Bytes::new();
-        }
-        let at = part.as_ptr().addr() - self.head.as_ptr().addr();
-        self.copy.slice(at..at + part.len())
-    }
-
-    fn value(&self, part: &[u8]) -> Result<HeaderValue, Refusal> {
-        HeaderValue::from_maybe_shared(self.share(part)).map_err(|_| Refusal::MALFORMED)
     }
 }
 
@@ -304,7 +244,8 @@ mod tests {
         }
         let tight = |bytes| Limits { bytes, ..LIMITS };
         let len = text.len();
-        assert!(parse(text.as_bytes(), tight(len)).is_ok());
+        let found = parse(text.as_bytes(), tight(len)).unwrap();
+        assert_eq!(found.unwrap().1, len);
         let over = parse(text.as_bytes(), tight(len - 1)).unwrap_err();
         assert_eq!(over, Refusal::TOO_LARGE);
         let over = parse(&text.as_bytes()[..len - 1], tight(len - 2)).unwrap_err();
@@ -321,32 +262,11 @@ mod tests {
                     "X: y\r\n".repeat(count)
                 )
             };
-            assert!(parse(head(lines - 1).as_bytes(), limits).is_ok());
+            let most = head(lines - 1);
+            let (found, len) = parse(most.as_bytes(), limits).unwrap().unwrap();
+            assert_eq!((found.parts.headers.len(), len), (lines, most.len()));
             let over = parse(head(lines).as_bytes(), limits).unwrap_err();
             assert_eq!(over, Refusal::TOO_LARGE);
         }
-    }
-
-    #[test]
-    fn the_end_of_a_head_is_seen_wherever_it_is_cut() {
-        for end in ["\r\n\r\n", "\n\n", "\n\r\n", "\r\n\n"] {
-            let head = format!("GET / HTTP/1.1{end}");
-            for from in 0..head.len() {
-                assert!(
-                    may_end_behind(head.as_bytes(), from),
-                    "{head:?} from {from}"
-                );
-            }
-            let shorter = &head.as_bytes()[..head.len() - 1];
-            assert!(!may_end_behind(shorter, 0), "{head:?}");
-        }
-    }
-
-    #[test]
-    fn only_whole_line_ends_lead() {
-        assert_eq!(leading_line_ends(b"\r\n\n\r\nGET"), 5);
-        assert_eq!(leading_line_ends(b"\r"), 0);
-        assert_eq!(leading_line_ends(b"\r\n\r"), 2);
-        assert_eq!(leading_line_ends(b" \r\n"), 0);
     }
 }

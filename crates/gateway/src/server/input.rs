@@ -7,10 +7,12 @@ use bytes::Bytes;
 use http_body::Frame;
 
 use super::content::Content;
-use super::decode::{Decoder, Piece};
 use super::feed::{self, Feed};
-use super::framing::{Length, Refusal};
-use super::head::{self, Head, Limits};
+use super::framing::Refusal;
+use super::head::{self, Head};
+use crate::http1::Limits;
+use crate::http1::decode::{Decoder, Length, Piece};
+use crate::http1::lines::{leading_line_ends, may_end_behind};
 
 /// What was read and belongs to nothing yet.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl Input {
     pub(super) fn next(&mut self, fresh: &[u8]) -> Option<Next> {
         let (limits, mut looked) = (self.limits, self.looked);
         let next = self.with(fresh, |bytes| {
-            let lead = head::leading_line_ends(bytes);
+            let lead = leading_line_ends(bytes);
             let (used, next) = find(&bytes[lead..], &mut looked, limits);
             (lead + used, next)
         });
@@ -145,7 +147,7 @@ fn find(bytes: &[u8], looked: &mut usize, limits: Limits) -> (usize, Option<Next
     if bytes.is_empty() {
         return (0, None);
     }
-    if *looked > 0 && !head::may_end_behind(bytes, *looked) {
+    if *looked > 0 && !may_end_behind(bytes, *looked) {
         *looked = bytes.len();
         let refused = Next::Refused(Refusal::TOO_LARGE);
         return (0, (bytes.len() > limits.bytes).then_some(refused));

@@ -19,13 +19,13 @@ use super::caps::Permit;
 use super::deadline::Deadline;
 use super::encode::Plan;
 use super::feed::Feed;
-use super::head::Limits;
 use super::input::{Input, Next};
 use super::output::Output;
 use super::stop::Given;
 use super::switch::Switched;
 use super::wire::Ahead;
 use super::{BoxError, Settings};
+use crate::http1::Limits;
 use crate::scratch;
 
 /// A connection that speaks HTTP/1.
@@ -137,7 +137,7 @@ where
             let word = b"HTTP/1.1 100 Continue\r\n\r\n";
             self.output.room().extend_from_slice(word);
         }
-        if !self.output.is_empty()
+        if !self.output.is_done()
             && let Poll::Ready(Err(error)) = self.poll_send(cx)
         {
             return Err(error);

@@ -2,14 +2,14 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderName};
 use http::{Response, StatusCode, Version};
-use httparse::{Header, ParserConfig, Status};
+use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
 use super::decoder::Decoder;
 use super::error::Cause;
+use crate::http1::lines::{BadLine, Source, has_word, list, number};
 
 /// The head of a final answer.
 #[derive(Debug)]
@@ -33,28 +33,28 @@ pub(super) enum Parsed {
 /// What the fields of a head say about its body and its connection.
 #[derive(Default)]
 struct Said {
-    length: Option<Length>,
-    /// Whether the last of the codings is `chunked`.
-    is_chunked: Option<bool>,
+    /// How many lengths are said, and which, unless they differ or one is none.
+    lengths: u32,
+    length: Option<u64>,
+    /// How many lines of codings there are, and whether the last is `chunked` and nothing else.
+    codings: u32,
+    is_chunked: bool,
     closes: bool,
-}
-
-/// What `Content-Length` says.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Length {
-    Of(u64),
-    /// Something else, or several things.
-    Invalid,
 }
 
 /// The most fields of a head, or of trailers.
 pub(super) const FIELDS_MAX: usize = 100;
 
-/// The longest head, in bytes.
-pub(super) const HEAD_MAX: usize = 408 << 10;
+/// The longest head, in bytes. What services say in many cookies and policies is far less: nginx
+/// takes 4 or 8 KiB of them by default. All of it is held while it comes.
+pub(super) const HEAD_MAX: usize = 64 << 10;
 
 /// Reads the head that `read` begins with: of the answer to a HEAD if `to_head`.
 pub(super) fn parse(read: &[u8], to_head: bool) -> Result<Parsed, Cause> {
+    // The parser would pass over empty lines, and over all of them again for every byte behind.
+    if matches!(read, [b'\r' | b'\n', ..]) {
+        return Err(Cause::Garbled("an empty line stands before it"));
+    }
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut []);
     let len = match ParserConfig::default()
@@ -78,23 +78,22 @@ pub(super) fn parse(read: &[u8], to_head: bool) -> Result<Parsed, Cause> {
     };
     let reason = head.reason;
     let mut said = Said::default();
-    let mut headers = headers(&read[..len], head.headers, |name, value| {
-        said.hear(name, value);
-    })?;
+    let source = Source::new(&read[..len]);
+    let mut headers = source.headers(head.headers, |name, value| said.hear(name, value))?;
     let has_body = !to_head
         && !status.is_informational()
         && status != StatusCode::NO_CONTENT
         && status != StatusCode::NOT_MODIFIED;
     let body = match has_body {
         true => said.body(version)?,
-        false => Decoder::Done,
+        false => Decoder::done(),
     };
     // A coding overrides a length. Whoever reads on goes by what is left, and must not find one
     // that cuts the body short.
-    let is_ambiguous = said.is_chunked.is_some() && said.length.is_some();
-    if has_body && is_ambiguous {
+    if has_body && said.codings > 0 {
         headers.remove(header::CONTENT_LENGTH);
     }
+    let keeps_alive = version == Version::HTTP_11 && !said.closes && !said.is_ambiguous(status);
     let mut head = Response::new(body);
     *head.status_mut() = status;
     *head.version_mut() = version;
@@ -103,7 +102,6 @@ pub(super) fn parse(read: &[u8], to_head: bool) -> Result<Parsed, Cause> {
     if let Some(phrase) = own_phrase(status, reason) {
         head.extensions_mut().insert(phrase);
     }
-    let keeps_alive = version == Version::HTTP_11 && !said.closes && !is_ambiguous;
     Ok(Parsed::Final(Answer { head, keeps_alive }, len))
 }
 
@@ -113,36 +111,8 @@ fn own_phrase(status: StatusCode, reason: Option<&str>) -> Option<ReasonPhrase> 
     ReasonPhrase::try_from(reason?.as_bytes()).ok()
 }
 
-/// Returns the fields that were found in `read` as slices of one copy of it.
-pub(super) fn headers(
-    read: &[u8],
-    fields: &[Header<'_>],
-    mut hear: impl FnMut(&HeaderName, &[u8]),
-) -> Result<HeaderMap, Cause> {
-    let copy = Bytes::copy_from_slice(read);
-    let mut headers = HeaderMap::with_capacity(fields.len());
-    for field in fields {
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        let name = name.map_err(|_| Cause::Garbled("a field has no name"))?;
-        hear(&name, field.value);
-        let value = HeaderValue::from_maybe_shared(same_part(&copy, read, field.value));
-        let value = value.map_err(|_| Cause::Garbled("a field has no valid value"))?;
-        headers.append(name, value);
-    }
-    Ok(headers)
-}
-
-/// Returns of `copy` what `part` is of `whole`.
-fn same_part(copy: &Bytes, whole: &[u8], part: &[u8]) -> Bytes {
-    if part.is_empty() {
-        return Bytes::new();
-    }
-    let at = part.as_ptr().addr() - whole.as_ptr().addr();
-    copy.slice(at..at + part.len())
-}
-
 /// What is wrong with a head.
-pub(super) fn garbled(error: httparse::Error) -> Cause {
+fn garbled(error: httparse::Error) -> Cause {
     Cause::Garbled(match error {
         httparse::Error::HeaderName => "a field has no valid name",
         httparse::Error::HeaderValue => "a field has no valid value",
@@ -154,6 +124,16 @@ pub(super) fn garbled(error: httparse::Error) -> Cause {
     })
 }
 
+impl From<BadLine> for Cause {
+    fn from(line: BadLine) -> Self {
+        Self::Garbled(match line {
+            BadLine::Name => "a field has no valid name",
+            BadLine::Value => "a field has no valid value",
+            BadLine::TooMany => "it has too many fields",
+        })
+    }
+}
+
 // === impl Said ===
 
 impl Said {
@@ -161,55 +141,47 @@ impl Said {
         match *name {
             header::CONTENT_LENGTH => {
                 for said in list(value) {
-                    self.length = Some(Length::both(self.length, said));
+                    let length = number(said);
+                    self.length = match self.lengths {
+                        0 => length,
+                        _ => self.length.filter(|before| length == Some(*before)),
+                    };
+                    self.lengths += 1;
                 }
             }
             header::TRANSFER_ENCODING => {
-                let last = list(value).next_back();
-                self.is_chunked = last.map(|last| last.eq_ignore_ascii_case(b"chunked"));
+                self.codings += 1;
+                self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
             }
-            header::CONNECTION => {
-                self.closes |= list(value).any(|option| option.eq_ignore_ascii_case(b"close"));
-            }
+            header::CONNECTION => self.closes |= has_word(value, b"close"),
             _ => {}
         }
     }
 
     /// How the body ends, if there may be one.
     fn body(&self, version: Version) -> Result<Decoder, Cause> {
-        match (self.is_chunked, self.length) {
-            (Some(_), _) if version != Version::HTTP_11 => {
+        match (self.codings, self.lengths) {
+            (0, 0) => Ok(Decoder::UntilClose),
+            (0, _) => {
+                let length = self.length.map(Decoder::length);
+                length.ok_or(Cause::Garbled("its length is ambiguous"))
+            }
+            _ if version != Version::HTTP_11 => {
                 Err(Cause::Garbled("HTTP/1.0 has no transfer codings"))
             }
-            (Some(true), _) => Ok(Decoder::chunked()),
-            (Some(false), _) | (None, None) => Ok(Decoder::UntilClose),
-            (None, Some(Length::Of(length))) => Ok(Decoder::length(length)),
-            (None, Some(Length::Invalid)) => Err(Cause::Garbled("its length is ambiguous")),
+            (1, _) if self.is_chunked => Ok(Decoder::chunked()),
+            // Nobody asked for another one, and whoever passes it on would have to undo it.
+            _ => Err(Cause::Garbled("its transfer coding is not one chunked")),
         }
     }
-}
 
-// === impl Length ===
-
-impl Length {
-    /// Returns what `said` says, if it agrees with all that was said `before`.
-    fn both(before: Option<Self>, said: &[u8]) -> Self {
-        let number = said.iter().try_fold(0_u64, |number, digit| {
-            let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-            number.checked_mul(10)?.checked_add(digit)
-        });
-        // One that a signed number does not hold is negative to somebody.
-        let number = number.filter(|number| i64::try_from(*number).is_ok());
-        match number.filter(|_| !said.is_empty()).map(Self::Of) {
-            Some(length) if before.is_none_or(|before| before == length) => length,
-            _ => Self::Invalid,
-        }
+    /// Whether two readers could disagree on where the answer ends: what comes next on the
+    /// connection may not be the next answer to both.
+    fn is_ambiguous(&self, status: StatusCode) -> bool {
+        let says_body = self.codings > 0 || self.lengths > 0 && self.length != Some(0);
+        let is_odd = self.codings > 0 && !self.is_chunked;
+        self.lengths + self.codings > 1 || is_odd || status == StatusCode::NO_CONTENT && says_body
     }
-}
-
-/// The members of a list, without the space around them.
-fn list(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]
@@ -275,18 +247,33 @@ mod tests {
                 "content-length: 7\r\ncontent-length: 7, 7\r\n",
                 Decoder::length(7),
             ),
-            ("content-length: 0\r\n", Decoder::Done),
+            ("content-length: 0\r\n", Decoder::done()),
             ("transfer-encoding: Chunked\r\n", Decoder::chunked()),
-            ("transfer-encoding: gzip, chunked\r\n", Decoder::chunked()),
             (
                 "content-length: 7\r\ntransfer-encoding: chunked\r\n",
                 Decoder::chunked(),
             ),
-            ("transfer-encoding: gzip\r\n", Decoder::UntilClose),
-            ("transfer-encoding: chunked, gzip\r\n", Decoder::UntilClose),
             ("", Decoder::UntilClose),
         ] {
             assert_eq!(body_of(fields).unwrap(), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_coding_is_one_chunked_and_nothing_else() {
+        for fields in [
+            "transfer-encoding: gzip\r\n",
+            "transfer-encoding: gzip, chunked\r\n",
+            "transfer-encoding: chunked, gzip\r\n",
+            "transfer-encoding: chunked, chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: identity\r\n",
+            "transfer-encoding:\r\n",
+            "transfer-encoding: gzip\r\ncontent-length: 7\r\n",
+        ] {
+            let error = body_of(fields).unwrap_err();
+            assert!(error.to_string().contains("coding"), "{fields}: {error}");
         }
     }
 
@@ -314,13 +301,13 @@ mod tests {
         let fields = "content-length: 7\r\n\r\n";
         for status in [101, 204, 304] {
             let answer = final_of(&format!("HTTP/1.1 {status} X\r\n{fields}"));
-            assert_eq!(*answer.head.body(), Decoder::Done);
+            assert_eq!(*answer.head.body(), Decoder::done());
         }
         let text = format!("HTTP/1.1 200 OK\r\n{fields}");
         let Parsed::Final(answer, _) = parse(text.as_bytes(), true).unwrap() else {
             panic!("it is whole");
         };
-        assert_eq!(*answer.head.body(), Decoder::Done);
+        assert_eq!(*answer.head.body(), Decoder::done());
     }
 
     #[test]
@@ -356,9 +343,30 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_whose_end_others_could_see_elsewhere_ends_the_connection() {
+        for (status, fields, keeps_alive) in [
+            (200, "content-length: 3\r\n", true),
+            (200, "transfer-encoding: Chunked\r\n", true),
+            (200, "content-length: 3\r\ncontent-length: 3\r\n", false),
+            (200, "content-length: 3, 3\r\n", false),
+            (304, "content-length: 3\r\n", true),
+            (304, "transfer-encoding: gzip\r\n", false),
+            (204, "content-length: 0\r\n", true),
+            (204, "content-length: 2\r\n", false),
+            (204, "transfer-encoding: chunked\r\n", false),
+        ] {
+            let answer = final_of(&format!("HTTP/1.1 {status} X\r\n{fields}\r\n"));
+            assert_eq!(answer.keeps_alive, keeps_alive, "{status} {fields}");
+        }
+    }
+
+    #[test]
     fn what_is_no_answer_is_refused() {
         for text in [
             "SSH-2.0-OpenSSH_9.6\r\n",
+            "\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "\n",
+            "\r",
             "HTTP/2 200 OK\r\n\r\n",
             "HTTP/1.1 999999 OK\r\n\r\n",
             "HTTP/1.1 099 OK\r\n\r\n",

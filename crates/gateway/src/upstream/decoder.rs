@@ -1,102 +1,88 @@
 //! Decoding: where the body of an answer ends, and what of its bytes is body.
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf as _, Bytes};
 use http_body::{Frame, SizeHint};
 
-use super::chunked::{Chunked, Step};
+use super::answer::FIELDS_MAX;
 use super::error::Cause;
+use crate::http1::Limits;
+use crate::http1::decode::{self, Length, Piece};
 
 /// What is still to come of a body.
 #[derive(PartialEq, Debug)]
 pub(super) enum Decoder {
-    /// Nothing.
-    Done,
-    /// So many bytes, and never none.
-    Length(u64),
-    /// Chunks, until there is an empty one.
-    Chunked(Chunked),
+    /// What its framing says, of which there may be nothing.
+    Framed(decode::Decoder),
     /// Whatever comes before the connection ends.
     UntilClose,
 }
 
-/// What follows the data of the last chunk of nearly every body.
-const LAST_CHUNK_END: &[u8] = b"\r\n0\r\n\r\n";
+/// What may stand behind a body.
+const TRAILERS: Limits = Limits {
+    lines: FIELDS_MAX,
+    bytes: 16 << 10,
+};
 
 // === impl Decoder ===
 
 impl Decoder {
+    /// Returns a body of which nothing is to come.
+    pub(super) fn done() -> Self {
+        Self::length(0)
+    }
+
     pub(super) fn length(length: u64) -> Self {
-        match length {
-            0 => Self::Done,
-            length => Self::Length(length),
-        }
+        Self::Framed(decode::Decoder::new(Length::Sized(length), TRAILERS))
     }
 
     pub(super) fn chunked() -> Self {
-        Self::Chunked(Chunked::default())
+        Self::Framed(decode::Decoder::new(Length::Chunked, TRAILERS))
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Self::Done)
+        matches!(self, Self::Framed(framed) if framed.is_at_end())
     }
 
     /// How long the rest is, where that is known.
     pub(super) fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Done => SizeHint::with_exact(0),
-            Self::Length(length) => SizeHint::with_exact(*length),
-            Self::Chunked(_) | Self::UntilClose => SizeHint::default(),
+            Self::Framed(framed) => framed
+                .left()
+                .map_or_else(SizeHint::default, SizeHint::with_exact),
+            Self::UntilClose => SizeHint::default(),
         }
     }
 
     /// Takes the next part of the body out of what was read. With `None` the body is done, or all
     /// of `read` was used up without making a part.
     pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Frame<Bytes>>, Cause> {
-        let data = match self {
-            Self::Done => return Ok(None),
-            Self::UntilClose => std::mem::take(read),
-            Self::Length(left) => {
-                let data = take_up_to(*left, read);
-                *self = Self::length(*left - data.len() as u64);
-                data
-            }
-            Self::Chunked(chunked) => match chunked.step(read)? {
-                Step::Data(data) => {
-                    // Readers that learn of the end with the last byte need not ask for more.
-                    if chunked.is_between_chunks() && read.starts_with(LAST_CHUNK_END) {
-                        read.advance(LAST_CHUNK_END.len());
-                        *self = Self::Done;
-                    }
-                    data
-                }
-                Step::NeedsMore => Bytes::new(),
-                Step::End(trailers) => {
-                    *self = Self::Done;
-                    return Ok(trailers.map(Frame::trailers));
-                }
-            },
+        let Self::Framed(framed) = self else {
+            let data = std::mem::take(read);
+            return Ok((!data.is_empty()).then(|| Frame::data(data)));
         };
-        Ok((!data.is_empty()).then(|| Frame::data(data)))
+        if framed.is_at_end() {
+            return Ok(None);
+        }
+        let (used, piece) = framed.decode(read)?;
+        let mut taken = read.split_to(used);
+        Ok(match piece {
+            Piece::Nothing | Piece::End => None,
+            Piece::Trailers(trailers) => Some(Frame::trailers(trailers)),
+            Piece::Data(len) => {
+                read.advance(framed.end_at_hand(read));
+                Some(Frame::data(taken.split_off(used - len)))
+            }
+        })
     }
 
     /// Hears that the connection has ended. That is an error unless it ends the body.
     pub(super) fn end(&mut self) -> Result<(), Cause> {
         match self {
-            Self::Done => Ok(()),
-            Self::UntilClose => {
-                *self = Self::Done;
-                Ok(())
-            }
-            Self::Length(_) | Self::Chunked(_) => Err(Cause::Cut),
+            Self::UntilClose => *self = Self::done(),
+            Self::Framed(framed) if framed.is_at_end() => {}
+            Self::Framed(_) => return Err(Cause::Cut),
         }
-    }
-}
-
-/// Takes the first bytes, `max` at most.
-pub(super) fn take_up_to(max: u64, read: &mut Bytes) -> Bytes {
-    match usize::try_from(max) {
-        Ok(max) if max < read.len() => read.split_to(max),
-        _ => std::mem::take(read),
+        Ok(())
     }
 }
 

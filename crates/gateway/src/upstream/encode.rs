@@ -1,18 +1,9 @@
 //! Encoding: how requests look on the wire.
 
-use http::header::{self, HeaderName};
-use http::{HeaderMap, Request, Uri};
+use http::{Request, Uri, header};
 
 use super::outbound::Framing;
-
-/// What ends the data of a chunk.
-pub(super) const CHUNK_END: &[u8] = b"\r\n";
-
-/// What follows the last chunk if there are no trailers.
-pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
-/// What ends the data of a chunk that is the last, if there are no trailers.
-pub(super) const LAST_CHUNK_END: &[u8] = b"\r\n0\r\n\r\n";
+use crate::http1::encode::{chunked, content_length, line};
 
 /// Writes the head of a request, whose body is framed by `framing` and by nothing else.
 pub(super) fn head<B>(out: &mut Vec<u8>, request: &Request<B>, framing: Framing) {
@@ -27,60 +18,10 @@ pub(super) fn head<B>(out: &mut Vec<u8>, request: &Request<B>, framing: Framing)
     }
     match framing {
         Framing::Bodiless => {}
-        Framing::Length(length) => {
-            out.extend_from_slice(b"content-length: ");
-            number(out, length, 10);
-            out.extend_from_slice(b"\r\n");
-        }
-        Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Framing::Length(length) => content_length(out, length),
+        Framing::Chunked => chunked(out),
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Writes what comes before the data of a chunk.
-pub(super) fn chunk_size(out: &mut Vec<u8>, len: usize) {
-    number(out, len as u64, 16);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Writes the end of a chunked body, with those trailers that were announced and may be any.
-pub(super) fn trailers(out: &mut Vec<u8>, trailers: &HeaderMap, announced: &[HeaderName]) {
-    out.extend_from_slice(b"0\r\n");
-    for (name, value) in trailers {
-        if announced.contains(name) && may_trail(name) {
-            line(out, name, value.as_bytes());
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The names of the trailers that a head announces.
-pub(super) fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
-    let lines = headers.get_all(header::TRAILER).iter();
-    lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
-        .collect()
-}
-
-/// Whether a field means something where it comes too late for framing, routing or credentials.
-fn may_trail(name: &HeaderName) -> bool {
-    !matches!(
-        *name,
-        header::AUTHORIZATION
-            | header::CACHE_CONTROL
-            | header::CONTENT_ENCODING
-            | header::CONTENT_LENGTH
-            | header::CONTENT_RANGE
-            | header::CONTENT_TYPE
-            | header::HOST
-            | header::MAX_FORWARDS
-            | header::SET_COOKIE
-            | header::TRAILER
-            | header::TRANSFER_ENCODING
-            | header::TE
-    )
 }
 
 /// Writes the path and the query, or the asterisk.
@@ -90,28 +31,6 @@ fn target(out: &mut Vec<u8>, uri: &Uri) {
         out.push(b'/');
     }
     out.extend_from_slice(target.as_bytes());
-}
-
-fn line(out: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
-    out.extend_from_slice(name.as_str().as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Writes a number without the machinery of formatting, which costs more than all the rest.
-fn number(out: &mut Vec<u8>, mut number: u64, radix: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789ABCDEF"[(number % radix) as usize];
-        number /= radix;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]
@@ -170,26 +89,5 @@ mod tests {
         let mut out = Vec::new();
         head(&mut out, &request, Framing::Bodiless);
         assert_eq!(out, b"GET / HTTP/1.1\r\nx-name: \xe4\xff\r\n\r\n");
-    }
-
-    #[test]
-    fn only_announced_trailers_go_out_and_none_that_frame() {
-        let mut headers = HeaderMap::new();
-        let names = HeaderValue::from_static("X-Sum, content-length,, x-not-there");
-        headers.insert("trailer", names);
-        let mut after = HeaderMap::new();
-        for name in ["x-sum", "x-secret", "content-length"] {
-            after.insert(name, HeaderValue::from_static("7"));
-        }
-        let mut out = Vec::new();
-        trailers(&mut out, &after, &announced(&headers));
-        assert_eq!(out, b"0\r\nx-sum: 7\r\n\r\n");
-    }
-
-    #[test]
-    fn the_size_of_a_chunk_is_hexadecimal() {
-        let mut out = Vec::new();
-        chunk_size(&mut out, 0x2f0a);
-        assert_eq!(out, b"2F0A\r\n");
     }
 }

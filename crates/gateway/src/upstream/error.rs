@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use onceward::BoxError;
 
+use crate::http1::decode::Malformed;
+
 /// Why there is no answer from the upstream.
 ///
 /// Decided from what happened on the connection, never from the text of an error: `Unsent` means
@@ -69,6 +71,9 @@ pub(super) enum Cause {
     #[error("the upstream spoke before it was asked")]
     Spoke,
 
+    #[error("the upstream closed the connection before it was asked")]
+    Closed,
+
     #[error("the upstream closed the connection before the end of its answer")]
     Cut,
 
@@ -100,6 +105,12 @@ impl Cause {
             )
         };
         matches!(self, Self::Io(error) if is_hang_up(error.kind()))
+    }
+}
+
+impl From<Malformed> for Cause {
+    fn from(malformed: Malformed) -> Self {
+        Self::Garbled(malformed.0)
     }
 }
 

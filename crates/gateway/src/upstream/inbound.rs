@@ -61,7 +61,7 @@ impl Inbound {
     /// Returns the body of an answer that switched protocols: it has none.
     pub(super) fn switched(upgraded: Upgraded) -> Self {
         Self {
-            body: Decoder::Done,
+            body: Decoder::done(),
             link: None,
             home: None,
             upgraded: Some(Box::new(upgraded)),

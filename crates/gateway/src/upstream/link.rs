@@ -17,8 +17,8 @@ use super::io::Io;
 use super::outbound::{Framing, Outbound};
 use super::pool::Origin;
 use super::sending::Sending;
+use crate::http1::lines::may_end_behind;
 use crate::scratch;
-use crate::server::may_end_behind;
 
 /// One HTTP/1.1 connection. Whoever holds it drives it from the task it is in; a link at rest is
 /// not driven, and dropping a link closes it with all that was not written yet.
@@ -56,8 +56,8 @@ pub(super) enum Exchange {
     NotBegun(Cause),
 }
 
-/// The most informational answers to one request.
-const PASSED_OVER_MAX: u16 = 1000;
+/// The most informational answers to one request. Services give one or two.
+const PASSED_OVER_MAX: u16 = 100;
 
 // === impl Link ===
 
@@ -125,7 +125,7 @@ impl Link {
         // no need to look for it right after writing, when it cannot be there.
         if let Poll::Ready(spoke) = self.poll_read(cx) {
             return Poll::Ready(Exchange::NotBegun(match spoke {
-                Ok(()) if self.is_over => Cause::Cut,
+                Ok(()) if self.is_over => Cause::Closed,
                 Ok(()) => Cause::Spoke,
                 Err(cause) => cause,
             }));

@@ -1,12 +1,10 @@
 //! Requests that are being written.
 
-use std::fmt;
-use std::io::{self, IoSlice};
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Request};
 use http_body::Body;
@@ -15,29 +13,20 @@ use tokio::io::AsyncWrite;
 use super::encode;
 use super::error::Cause;
 use super::outbound::{Framing, Outbound};
-use crate::scratch;
+use crate::http1::encode::{announced, last_chunk};
+use crate::http1::outgoing::Outgoing;
 
 /// A request, or what the kernel did not take of it yet.
-///
-/// It goes out in the order `out`, `data`, `tail`; then comes what is still in the body.
+#[derive(Debug)]
 pub(super) struct Sending {
-    /// The head, what is between chunks, and small pieces of the body.
-    out: Vec<u8>,
-    /// How much of `out` was taken.
-    taken: usize,
-    /// A large piece of the body, which goes out from where it is.
-    data: Bytes,
-    tail: &'static [u8],
-    /// What has to be asked for more; `None` if everything is above.
+    outgoing: Outgoing,
+    /// What has to be asked for more, behind what is outgoing; `None` if everything is there.
     body: Option<Outbound>,
     /// With the length that is still owed.
     framing: Framing,
     /// The trailers that the head announced.
     announced: Vec<HeaderName>,
 }
-
-/// So much is copied together, because a copy costs less than a vectored write.
-const COPIED_MAX: usize = 16 << 10;
 
 // === impl Sending ===
 
@@ -49,33 +38,24 @@ impl Sending {
         io: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
     ) -> Result<Option<Box<Self>>, Cause> {
-        let mut sending = Self::new(request, framing, scratch::writing());
-        let polled = sending.poll(io, cx);
-        let left = match &polled {
-            Poll::Pending => sending.out[sending.taken..].to_vec(),
-            Poll::Ready(_) => Vec::new(),
-        };
-        scratch::give_back(mem::replace(&mut sending.out, left));
-        sending.taken = 0;
-        match polled {
+        let mut sending = Self::new(request, framing);
+        match sending.poll(io, cx) {
             Poll::Pending => Ok(Some(Box::new(sending))),
             Poll::Ready(written) => written.map(|()| None),
         }
     }
 
-    fn new(request: &mut Request<Outbound>, framing: Framing, mut out: Vec<u8>) -> Self {
-        encode::head(&mut out, request, framing);
+    fn new(request: &mut Request<Outbound>, framing: Framing) -> Self {
+        let mut outgoing = Outgoing::default();
+        encode::head(outgoing.room(), request, framing);
         let announced = match framing {
-            Framing::Chunked => encode::announced(request.headers()),
+            Framing::Chunked => announced(request.headers()),
             Framing::Bodiless | Framing::Length(_) => Vec::new(),
         };
         let has_body = !matches!(framing, Framing::Bodiless | Framing::Length(0));
         let body = mem::take(request.body_mut());
         Self {
-            out,
-            taken: 0,
-            data: Bytes::new(),
-            tail: b"",
+            outgoing,
             body: has_body.then_some(body),
             framing,
             announced,
@@ -91,8 +71,8 @@ impl Sending {
         loop {
             // What the body has at once goes out with the head; if it fails at once, nothing does.
             let waits = self.gather(cx)?;
-            ready!(self.poll_write(io, cx)).map_err(Cause::Io)?;
-            ready!(Pin::new(&mut *io).poll_flush(cx)).map_err(Cause::Io)?;
+            let sent = self.outgoing.poll_send(cx, Pin::new(&mut *io));
+            ready!(sent.result).map_err(Cause::Io)?;
             if self.body.is_none() {
                 return Poll::Ready(Ok(()));
             }
@@ -104,8 +84,7 @@ impl Sending {
 
     /// Takes what the body has, until it is enough for a write. Returns whether it waits for more.
     fn gather(&mut self, cx: &mut Context<'_>) -> Result<bool, Cause> {
-        // Nothing is put behind a piece before its tail was taken.
-        while self.data.is_empty() && self.tail.is_empty() && self.out.len() < COPIED_MAX {
+        while self.outgoing.has_room() {
             let Some(body) = &mut self.body else {
                 break;
             };
@@ -141,20 +120,10 @@ impl Sending {
                 self.body = None;
             }
         }
-        if data.is_empty() {
-            return;
-        }
-        let is_chunk = self.framing == Framing::Chunked;
-        if is_chunk {
-            encode::chunk_size(&mut self.out, data.len());
-        }
-        let tail = if is_chunk { encode::CHUNK_END } else { b"" };
-        if self.out.len() + data.len() <= COPIED_MAX {
-            self.out.extend_from_slice(&data);
-            self.out.extend_from_slice(tail);
-        } else {
-            self.data = data;
-            self.tail = tail;
+        match self.framing {
+            _ if data.is_empty() => {}
+            Framing::Chunked => self.outgoing.put_chunk(data),
+            Framing::Length(_) | Framing::Bodiless => self.outgoing.put(data),
         }
     }
 
@@ -163,74 +132,20 @@ impl Sending {
         self.body = None;
         match (self.framing, trailers) {
             (Framing::Chunked, Some(trailers)) => {
-                encode::trailers(&mut self.out, &trailers, &self.announced);
+                last_chunk(self.outgoing.room(), Some(trailers), &self.announced);
             }
-            (Framing::Chunked, None) if self.data.is_empty() => {
-                self.out.extend_from_slice(encode::LAST_CHUNK);
-            }
-            (Framing::Chunked, None) => self.tail = encode::LAST_CHUNK_END,
+            (Framing::Chunked, None) => self.outgoing.put_last_chunk(),
             (Framing::Length(1..), _) => return Err(Cause::ShortBody),
             (Framing::Length(0) | Framing::Bodiless, _) => {}
         }
         Ok(())
-    }
-
-    /// Writes everything that was put. Ready when it was taken.
-    fn poll_write(
-        &mut self,
-        io: &mut (impl AsyncWrite + Unpin),
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            let out = &self.out[self.taken..];
-            let io = Pin::new(&mut *io);
-            let written = if !self.data.is_empty() {
-                let parts = [out, &self.data, self.tail].map(IoSlice::new);
-                ready!(io.poll_write_vectored(cx, &parts))?
-            } else if !out.is_empty() {
-                ready!(io.poll_write(cx, out))?
-            } else if !self.tail.is_empty() {
-                ready!(io.poll_write(cx, self.tail))?
-            } else {
-                self.out.clear();
-                self.taken = 0;
-                return Poll::Ready(Ok(()));
-            };
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.advance(written);
-        }
-    }
-
-    /// Forgets what was taken.
-    fn advance(&mut self, written: usize) {
-        let of_out = written.min(self.out.len() - self.taken);
-        self.taken += of_out;
-        let of_data = (written - of_out).min(self.data.len());
-        // An empty rest would keep the whole alive.
-        if of_data == self.data.len() {
-            self.data = Bytes::new();
-        } else {
-            self.data.advance(of_data);
-        }
-        self.tail = &self.tail[written - of_out - of_data..];
-    }
-}
-
-impl fmt::Debug for Sending {
-    /// Shows no bytes: requests may hold personal data.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending")
-            .field("body", &self.body)
-            .field("framing", &self.framing)
-            .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::io::{self, IoSlice};
     use std::task::Waker;
 
     use futures_util::stream;
@@ -316,7 +231,11 @@ mod tests {
 
     /// Lengths on both sides of what is copied.
     fn lens() -> impl Strategy<Value = Vec<usize>> {
-        let len = prop_oneof![1..4_usize, COPIED_MAX - 60..COPIED_MAX + 4, Just(20_000)];
+        let len = prop_oneof![
+            1..4_usize,
+            Outgoing::COPIED_MAX - 60..Outgoing::COPIED_MAX + 4,
+            Just(20_000)
+        ];
         prop::collection::vec(len, 0..6)
     }
 
@@ -341,7 +260,7 @@ mod tests {
             .unwrap()
             + 4;
         // The size of the chunk, and the chunk.
-        let first = head + b"4E20\r\n".len() + 20_000;
+        let first = head + b"4e20\r\n".len() + 20_000;
         for more in 0..=2 {
             let takes = VecDeque::from([first + more, 0, 0]);
             assert!(sent(&[20_000, 3], false, takes) == wide, "{more}");

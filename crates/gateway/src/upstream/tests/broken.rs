@@ -131,11 +131,20 @@ async fn a_close_instead_of_an_answer_is_maybe_sent_and_not_sent_again() {
 
 #[tokio::test]
 async fn a_head_that_is_cut_or_no_http_is_maybe_sent() {
-    for answer in [
-        "HTTP/1.1 200 OK\r\ncontent-le",
-        "SSH-2.0-OpenSSH_9.6\r\n",
-        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
-        "HTTP/1.1 100 Continue\r\n\r\n",
+    for (answer, reason) in [
+        ("HTTP/1.1 200 OK\r\ncontent-le", "before the end"),
+        ("SSH-2.0-OpenSSH_9.6\r\n", "not HTTP/1.1"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+            "length is ambiguous",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "not one chunked",
+        ),
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", "empty line"),
+        ("HTTP/1.1 100 Continue\r\n\r\n\n", "empty line"),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "before the end"),
     ] {
         let peer = Peer::new().await;
         let (sent, ()) = tokio::join!(peer.post(Care::Any), async {
@@ -143,7 +152,10 @@ async fn a_head_that_is_cut_or_no_http_is_maybe_sent() {
             caller.request().await;
             caller.say(answer).await;
         });
-        assert!(!sent.unwrap_err().is_unsent(), "{answer}");
+        let error = sent.unwrap_err();
+        assert!(!error.is_unsent(), "{answer}");
+        let text = chain(&error);
+        assert!(text.contains(reason), "{answer}: {text}");
         assert_eq!(peer.at_rest(), 0);
     }
 }

@@ -12,7 +12,7 @@ use onceward_http::headers::IDEMPOTENCY_KEY;
 ///
 /// Callers write a name in small letters or as the standards do. What is written in another way,
 /// or is not in this list, is parsed.
-pub(super) fn name(text: &str) -> Option<HeaderName> {
+pub(crate) fn name(text: &str) -> Option<HeaderName> {
     Some(match text {
         "TE" | "te" => TE,
         "Host" | "host" => HOST,
