@@ -141,25 +141,13 @@ impl Build<'_> {
             None => None,
         };
         let guard = Guard::new(self.engine, terms)
-            .naming(self.naming())
+            .naming(naming(self.config))
             .executions(self.executions.clone())
             .quotas(self.quotas.clone());
         Ok(match probe {
             Some(prober) => guard.probe(Arc::new(prober)),
             None => guard,
         })
-    }
-
-    fn naming(&self) -> Naming {
-        let problems = &self.config.problems;
-        let default = Naming::default();
-        Naming {
-            types: problems.type_base.as_str().into(),
-            pages: match &problems.docs_base {
-                Some(base) => base.as_str().into(),
-                None => default.pages,
-            },
-        }
     }
 
     fn prober(
@@ -184,6 +172,19 @@ impl Build<'_> {
             within: terms.within.unwrap_or(Duration::from_secs(60)),
             answer_max: terms.policy.body_max,
         })
+    }
+}
+
+/// How callers are told of problems.
+fn naming(config: &Config) -> Naming {
+    let problems = &config.problems;
+    let default = Naming::default();
+    Naming {
+        types: problems.type_base.as_str().into(),
+        pages: match &problems.docs_base {
+            Some(base) => base.as_str().into(),
+            None => default.pages,
+        },
     }
 }
 
@@ -220,6 +221,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         streams_max: limits.streams,
         connections_max: limits.connections,
         connections_per_peer_max: limits.connections_per_peer,
+        naming: naming(config),
         ..Settings::default()
     }
 }

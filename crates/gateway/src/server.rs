@@ -45,6 +45,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use onceward_http::problem::Naming;
 use rustix::io::Errno;
 use rustls::ServerConfig;
 use tokio::time::{sleep, timeout};
@@ -99,6 +100,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// The most connections at once from one address, or from one IPv6 /64 (12,288).
     pub connections_per_peer_max: usize,
+    /// How callers are told what is wrong with what is no request.
+    pub naming: Naming,
 }
 
 /// Who is at the other end of a request's connection, found in the request's extensions.
@@ -117,8 +120,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 ///
 /// The service is called with every request; a [`Peer`] is in the extensions, and a [`Conflict`]
 /// where the request must be refused with 400, and a [`Switch`] where an HTTP/1.1 caller offers to go
-/// on with another protocol. What is no request at all is answered with 400, 414 or 431 without the
-/// service. On HTTP/1 a caller that hangs up is noticed when it is written to; then, and on HTTP/2 at
+/// on with another protocol. What is no request at all is answered with a problem, by the server
+/// itself. On HTTP/1 a caller that hangs up is noticed when it is written to; then, and on HTTP/2 at
 /// once, the service's future is dropped.
 ///
 /// On shutdown no more connections are taken, idle ones are closed, and requests under way have
@@ -281,6 +284,7 @@ impl Default for Settings {
             h2_header_list: 16 * 1024,
             connections_max: 16_384,
             connections_per_peer_max: 12_288,
+            naming: Naming::default(),
         }
     }
 }

@@ -108,6 +108,8 @@ pub enum Problem {
     InvalidRequest(Cow<'static, str>),
     /// The target is too long.
     TargetTooLong,
+    /// The head is too long, or has too many lines.
+    HeadTooLarge,
 }
 
 /// How problems are told to callers of one deployment.
@@ -310,6 +312,7 @@ impl Problem {
                  same key."
             }
             Self::TargetTooLong => "The request target is too long.",
+            Self::HeadTooLarge => "The head of the request is too long, or has too many lines.",
         })
     }
 
@@ -362,8 +365,15 @@ impl Media {
         let accepts = |name: &str| accepts(request, name);
         match accepts("application/json") && !accepts("application/problem+json") {
             true => Self("application/json"),
-            false => Self("application/problem+json"),
+            false => Self::default(),
         }
+    }
+}
+
+impl Default for Media {
+    /// What is said to a caller of whom nothing could be read.
+    fn default() -> Self {
+        Self("application/problem+json")
     }
 }
 

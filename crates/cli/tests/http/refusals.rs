@@ -37,6 +37,47 @@ async fn a_target_that_is_too_long_is_refused() {
     assert_eq!(origin.count(), 0);
 }
 
+#[tokio::test]
+async fn what_is_no_request_is_told_so_as_a_problem() {
+    let origin = Origin::start().await;
+    let config = "[problems]\ndocs = \"https://docs.example/\"\n";
+    let gateway = launch(&origin).config(config).start().await;
+    let lines = "X-Y: z\r\n".repeat(101);
+    let long = format!("Cookie: {}\r\n", "x".repeat(40_000));
+    for (head, status, name) in [
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nX Y: z\r\n",
+            400,
+            "invalid-request",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n",
+            400,
+            "invalid-request",
+        ),
+        ("SSH-2.0-OpenSSH_9.6\r\n", 400, "invalid-request"),
+        (
+            &*format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}"),
+            431,
+            "head-too-large",
+        ),
+        (
+            &*format!("GET / HTTP/1.1\r\nHost: a\r\n{long}"),
+            431,
+            "head-too-large",
+        ),
+    ] {
+        let mut wire = Wire::connect(gateway.addr()).await.unwrap();
+        wire.send(format!("{head}\r\n").as_bytes()).await.unwrap();
+        let answer = wire.read().await.unwrap();
+        expect_problem(&answer, status, name);
+        assert!(answer.closes, "{name}");
+        let link = format!("<https://docs.example/{name}>; rel=\"describedby\"");
+        assert_eq!(answer.fields.get("link"), Some(&*link));
+    }
+    assert_eq!(origin.count(), 0);
+}
+
 /// A service that holds its answer, and a gateway with the first request on its way.
 async fn running(config: &str) -> (Origin, Gateway, Gate, Wire) {
     let gate = Gate::new();

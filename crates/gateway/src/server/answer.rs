@@ -4,18 +4,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::{Either, Full};
 use pin_project_lite::pin_project;
 
+use super::BoxError;
 use super::streams::Delivery;
 
 pin_project! {
-    /// The body of an answer.
+    /// The body of an answer: the service's, or one of the server's own.
     pub(super) struct Answer<B> {
-        // None where the server answered by itself.
         #[pin]
-        body: Option<B>,
+        body: Either<B, Full<Bytes>>,
         delivery: Delivery,
     }
 }
@@ -26,39 +27,34 @@ impl<B> Answer<B> {
     /// Lets `delivery` see the body of `response`.
     pub(super) fn watched(response: Response<B>, delivery: Delivery) -> Response<Self> {
         response.map(|body| Self {
-            body: Some(body),
+            body: Either::Left(body),
             delivery,
         })
     }
 
-    /// Returns an answer of the server's own, without a body.
-    pub(super) fn empty(status: StatusCode, delivery: Delivery) -> Response<Self> {
-        let mut response = Response::new(Self {
-            body: None,
+    /// Returns an answer of the server's own.
+    pub(super) fn own(response: Response<Bytes>, delivery: Delivery) -> Response<Self> {
+        response.map(|body| Self {
+            body: Either::Right(Full::new(body)),
             delivery,
-        });
-        *response.status_mut() = status;
-        response
+        })
     }
 }
 
 impl<B> Body for Answer<B>
 where
-    B: Body<Data = Bytes>,
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
 {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.project();
         this.delivery.asked();
-        let Some(body) = this.body.as_pin_mut() else {
-            return Poll::Ready(None);
-        };
-        let frame = ready!(body.poll_frame(cx));
+        let frame = ready!(this.body.poll_frame(cx));
         if matches!(frame, Some(Ok(_))) {
             this.delivery.gave();
         }
@@ -66,11 +62,10 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let empty = || SizeHint::with_exact(0);
-        self.body.as_ref().map_or_else(empty, Body::size_hint)
+        self.body.size_hint()
     }
 }

@@ -8,7 +8,6 @@ use http::response::Parts;
 use hyper::ext::ReasonPhrase;
 
 use super::date;
-use super::framing::Refusal;
 use super::head::Caller;
 use crate::http1::encode::{self, line};
 use crate::http1::lines::{has_word, number};
@@ -75,20 +74,6 @@ pub(super) fn head(
     }
     out.extend_from_slice(b"\r\n");
     Ok(Plan { framing, closes })
-}
-
-/// Writes the answer to what is no request.
-pub(super) fn refusal(out: &mut Vec<u8>, refusal: Refusal) {
-    let mut parts = http::Response::new(()).into_parts().0;
-    parts.status = refusal.0;
-    let caller = Caller {
-        is_http11: true,
-        is_head: false,
-        keeps: false,
-        takes_trailers: false,
-    };
-    let written = head(out, &parts, Some(0), caller, true);
-    written.expect("a refusal has a status and no length");
 }
 
 fn status_line(out: &mut Vec<u8>, parts: &Parts, caller: Caller) {

@@ -7,7 +7,8 @@
 use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{Method, StatusCode, Version};
+use http::{Method, Version};
+use onceward_http::problem::Problem;
 
 use crate::http1::decode::Length;
 use crate::http1::lines::{list, number};
@@ -51,10 +52,15 @@ pub enum Conflict {
     Unclear,
 }
 
-/// What is no request that anybody could be asked to answer. The server answers it by itself with
-/// this status, and closes the connection.
+/// Why something is no request that anybody could be asked to answer. The server answers it by
+/// itself, and closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Refusal(pub(super) StatusCode);
+pub(super) enum Refusal {
+    /// It is not the head of a request, or nobody could find the end of the body.
+    Malformed,
+    HeadTooLarge,
+    TargetTooLong,
+}
 
 /// What the lines of one head say about the length of the body.
 #[derive(Default, Debug)]
@@ -154,9 +160,14 @@ fn is_host_and_port(authority: &Authority) -> bool {
 // === impl Refusal ===
 
 impl Refusal {
-    pub(super) const MALFORMED: Self = Self(StatusCode::BAD_REQUEST);
-    pub(super) const TOO_LARGE: Self = Self(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-    pub(super) const TARGET_TOO_LONG: Self = Self(StatusCode::URI_TOO_LONG);
+    /// What the caller is told.
+    pub(super) fn problem(self) -> Problem {
+        match self {
+            Self::Malformed => Problem::InvalidRequest("This is no HTTP request.".into()),
+            Self::HeadTooLarge => Problem::HeadTooLarge,
+            Self::TargetTooLong => Problem::TargetTooLong,
+        }
+    }
 }
 
 // === impl Lengths ===
@@ -185,10 +196,10 @@ impl Lengths {
     pub(super) fn length(&self, version: Version) -> Result<Length, Refusal> {
         match (self.codings, self.lengths) {
             (0, 0) => Ok(Length::Sized(0)),
-            (0, _) => self.length.map(Length::Sized).ok_or(Refusal::MALFORMED),
+            (0, _) => self.length.map(Length::Sized).ok_or(Refusal::Malformed),
             // HTTP/1.0 knows no codings, and behind one that is not the last nobody finds an end.
             _ if version == Version::HTTP_11 && self.ends_chunked => Ok(Length::Chunked),
-            _ => Err(Refusal::MALFORMED),
+            _ => Err(Refusal::Malformed),
         }
     }
 
@@ -289,7 +300,7 @@ mod tests {
             assert_eq!(read(&lengths(&[], endless)), None, "{endless:?}");
         }
         let old = lengths(&[], &["chunked"]).length(Version::HTTP_10);
-        assert_eq!(old, Err(Refusal::MALFORMED));
+        assert_eq!(old, Err(Refusal::Malformed));
     }
 
     #[test]

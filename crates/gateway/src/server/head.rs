@@ -69,14 +69,14 @@ fn parse_into<'b>(
     let len = match request.parse_with_uninit_headers(bytes, room) {
         Ok(httparse::Status::Complete(len)) => len,
         Ok(httparse::Status::Partial) if bytes.len() > limits.bytes => {
-            return Err(Refusal::TOO_LARGE);
+            return Err(Refusal::HeadTooLarge);
         }
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::TOO_LARGE),
-        Err(_) => return Err(Refusal::MALFORMED),
+        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
+        Err(_) => return Err(Refusal::Malformed),
     };
     if len > limits.bytes {
-        return Err(Refusal::TOO_LARGE);
+        return Err(Refusal::HeadTooLarge);
     }
     let lines = Lines::of(&bytes[..len]);
     let source = Source::new(&bytes[..len]);
@@ -92,12 +92,12 @@ fn read(
     let target = request.path.expect("the head is whole");
     let is_http11 = request.version == Some(1);
     if target.len() > TARGET_MAX {
-        return Err(Refusal::TARGET_TOO_LONG);
+        return Err(Refusal::TargetTooLong);
     }
     let (mut parts, ()) = Request::new(()).into_parts();
-    parts.method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::MALFORMED)?;
+    parts.method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::Malformed)?;
     parts.uri =
-        Uri::from_maybe_shared(source.share(target.as_bytes())).map_err(|_| Refusal::MALFORMED)?;
+        Uri::from_maybe_shared(source.share(target.as_bytes())).map_err(|_| Refusal::Malformed)?;
     parts.version = match is_http11 {
         true => Version::HTTP_11,
         false => Version::HTTP_10,
@@ -156,10 +156,22 @@ impl Habits {
 impl From<BadLine> for Refusal {
     fn from(line: BadLine) -> Self {
         match line {
-            BadLine::Name | BadLine::Value => Self::MALFORMED,
-            BadLine::TooMany => Self::TOO_LARGE,
+            BadLine::Name | BadLine::Value => Self::Malformed,
+            BadLine::TooMany => Self::HeadTooLarge,
         }
     }
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Somebody of whom nothing could be read.
+    pub(super) const STRANGER: Self = Self {
+        is_http11: true,
+        is_head: false,
+        keeps: false,
+        takes_trailers: false,
+    };
 }
 
 // === impl Limits ===
@@ -247,9 +259,9 @@ mod tests {
         let found = parse(text.as_bytes(), tight(len)).unwrap();
         assert_eq!(found.unwrap().1, len);
         let over = parse(text.as_bytes(), tight(len - 1)).unwrap_err();
-        assert_eq!(over, Refusal::TOO_LARGE);
+        assert_eq!(over, Refusal::HeadTooLarge);
         let over = parse(&text.as_bytes()[..len - 1], tight(len - 2)).unwrap_err();
-        assert_eq!(over, Refusal::TOO_LARGE);
+        assert_eq!(over, Refusal::HeadTooLarge);
     }
 
     #[test]
@@ -266,7 +278,7 @@ mod tests {
             let (found, len) = parse(most.as_bytes(), limits).unwrap().unwrap();
             assert_eq!((found.parts.headers.len(), len), (lines, most.len()));
             let over = parse(head(lines).as_bytes(), limits).unwrap_err();
-            assert_eq!(over, Refusal::TOO_LARGE);
+            assert_eq!(over, Refusal::HeadTooLarge);
         }
     }
 }

@@ -10,24 +10,25 @@ use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use onceward_http::Profile;
+use onceward_http::problem::{Media, Problem};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::caps::Permit;
 use super::connection::Common;
 use super::encode::{self, Plan};
 use super::feed::Feed;
-use super::framing::Refusal;
 use super::head::Caller;
 use super::input::{Next, Turn};
 use super::line::Line;
 use super::switch::{self, Lever};
 use super::wire::Ahead;
-use super::{BoxError, Peer, Received};
+use super::{BoxError, Peer, Received, Settings};
 
 /// What becomes of a connection behind an answer.
 enum After {
     Next,
-    /// It is closed, and first what the caller may still send is taken in, if it may.
+    /// It is closed, and first what the caller may still be sending is taken in for a while.
     End {
         lingers: bool,
     },
@@ -54,7 +55,10 @@ where
         let next = poll_fn(|cx| line.poll_next(cx, closing.as_mut())).await?;
         let after = match next {
             Next::Turn(turn) => answer(&mut line, turn, &common, peer).await?,
-            Next::Refused(refusal) => refuse(&mut line, refusal).await?,
+            Next::Refused(refusal) => {
+                let (problem, stranger) = (refusal.problem(), Caller::STRANGER);
+                refuse(&mut line, &problem, stranger, &common.settings).await?
+            }
             Next::Ended => After::End {
                 lingers: line.has_unread(),
             },
@@ -114,7 +118,7 @@ where
     };
     let closes = !is_read || common.closing.is_given();
     let Some(mut plan) = begin(line, &parts, length, caller, closes) else {
-        return refuse(line, Refusal(StatusCode::INTERNAL_SERVER_ERROR)).await;
+        return refuse(line, &Problem::UpstreamFailed, caller, &common.settings).await;
     };
     {
         let mut body = pin!(body);
@@ -195,12 +199,24 @@ where
     poll_fn(|cx| Poll::Ready(line.settle(cx, feed))).await
 }
 
-/// Answers what is no request.
-async fn refuse<T>(line: &mut Line<T>, refusal: Refusal) -> io::Result<After>
+/// Answers what is no request, or what nobody else could answer.
+async fn refuse<T>(
+    line: &mut Line<T>,
+    problem: &Problem,
+    caller: Caller,
+    settings: &Settings,
+) -> io::Result<After>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    encode::refusal(line.output.room(), refusal);
+    let told = problem.answer(&settings.naming, Profile::Ietf, Media::default());
+    let (parts, body) = told.into_parts();
+    let (out, len) = (line.output.room(), body.len() as u64);
+    let written = encode::head(out, &parts, Some(len), caller, true);
+    let plan = written.expect("a problem has a final status and says no length");
+    if !plan.is_done() {
+        out.extend_from_slice(&body);
+    }
     poll_fn(|cx| line.poll_send(cx)).await?;
     Ok(After::End { lingers: true })
 }

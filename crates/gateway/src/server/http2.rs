@@ -6,12 +6,14 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use onceward_http::Profile;
+use onceward_http::problem::{Media, Problem};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
@@ -48,20 +50,24 @@ where
         let (mut parts, body) = request.into_parts();
         let delivery = deliveries.delivery();
         // On HTTP/1 the answer is the same.
-        let answer = (parts.headers.len() <= settings.headers_max).then(|| {
-            if let Some(conflict) = framing::conflict(&parts) {
-                parts.extensions.insert(conflict);
+        let answer = match parts.headers.len() <= settings.headers_max {
+            true => {
+                if let Some(conflict) = framing::conflict(&parts) {
+                    parts.extensions.insert(conflict);
+                }
+                parts.extensions.insert(peer);
+                let body = Received::new(Content::frames(body), &settings);
+                Ok(service(Request::from_parts(parts, body)))
             }
-            parts.extensions.insert(peer);
-            service(Request::from_parts(
-                parts,
-                Received::new(Content::frames(body), &settings),
-            ))
-        });
+            false => {
+                let media = Media::of(&parts.headers);
+                Err(Problem::HeadTooLarge.answer(&settings.naming, Profile::Ietf, media))
+            }
+        };
         async move {
             Ok::<_, Infallible>(match answer {
-                Some(answer) => Answer::watched(answer.await, delivery),
-                None => Answer::empty(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, delivery),
+                Ok(answer) => Answer::watched(answer.await, delivery),
+                Err(told) => Answer::own(told, delivery),
             })
         }
     });

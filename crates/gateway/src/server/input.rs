@@ -149,7 +149,7 @@ fn find(bytes: &[u8], looked: &mut usize, limits: Limits) -> (usize, Option<Next
     }
     if *looked > 0 && !may_end_behind(bytes, *looked) {
         *looked = bytes.len();
-        let refused = Next::Refused(Refusal::TOO_LARGE);
+        let refused = Next::Refused(Refusal::HeadTooLarge);
         return (0, (bytes.len() > limits.bytes).then_some(refused));
     }
     match head::parse(bytes, limits) {
@@ -252,7 +252,7 @@ mod tests {
                 }
             }
             let (next, after) = refused.unwrap();
-            assert!(matches!(next, Next::Refused(Refusal::TOO_LARGE)));
+            assert!(matches!(next, Next::Refused(Refusal::HeadTooLarge)));
             assert!(after <= 32 * 1024 + step, "after {after}");
         }
     }

@@ -76,6 +76,12 @@ impl Kind {
             Problem::RequestCut => new("request-cut", S::REQUEST_TIMEOUT, RETRY, REQUEST),
             Problem::InvalidRequest(_) => new("invalid-request", S::BAD_REQUEST, FINAL, REQUEST),
             Problem::TargetTooLong => new("target-too-long", S::URI_TOO_LONG, FINAL, REQUEST),
+            Problem::HeadTooLarge => new(
+                "head-too-large",
+                S::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                FINAL,
+                REQUEST,
+            ),
         }
     }
 
@@ -113,6 +119,7 @@ fn title(name: &str) -> &'static str {
         "no-such-operation" => "There is no such operation",
         "request-cut" => "The request did not arrive in full",
         "target-too-long" => "The request target is too long",
+        "head-too-large" => "The head of the request is too large",
         _ => "The request is not well-formed",
     }
 }

@@ -33,6 +33,7 @@ fn all() -> Vec<Problem> {
         Problem::RequestCut,
         Problem::InvalidRequest("Two lengths.".into()),
         Problem::TargetTooLong,
+        Problem::HeadTooLarge,
         Problem::MissingFields("The request has no /order_id.".into()),
         Problem::OverQuota(Box::new(Over::running())),
     ]

@@ -173,7 +173,7 @@ async fn an_answer_that_is_shorter_than_it_said_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_sent_is_an_error_of_ours() {
+async fn an_answer_that_cannot_be_sent_is_none_of_the_service() {
     async fn early(_: Request<Received>) -> Response<Streamed> {
         let mut response = Response::new(Full::default().boxed_unsync());
         *response.status_mut() = http::StatusCode::EARLY_HINTS;
@@ -181,8 +181,12 @@ async fn an_answer_that_cannot_be_sent_is_an_error_of_ours() {
     }
     let text = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(2);
     let answer = within(exchange(open(1 << 10, early), text.as_bytes())).await;
-    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    assert!(answer.contains(r#""code":"upstream-failed""#), "{answer}");
+    let text = text.replace("GET", "HEAD");
+    let answer = within(exchange(open(1 << 10, early), text.as_bytes())).await;
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[tokio::test]

@@ -185,6 +185,7 @@ async fn a_head_over_the_limits_is_refused() {
             .await;
         let all = caller.hear_all().await;
         assert!(all.starts_with("HTTP/1.1 431"), "{all}");
+        assert!(all.contains(r#""code":"head-too-large""#), "{all}");
     }
     assert!(world.seen().is_empty());
     world.end().await;
@@ -213,7 +214,8 @@ async fn an_http2_request_has_as_many_header_lines_and_no_more() {
         let answer = within(sender.send_request(request)).await.unwrap();
         assert_eq!(answer.status(), status, "{lines} lines");
         let body = within(answer.into_body().collect()).await.unwrap();
-        assert_eq!(body.to_bytes().is_empty(), status == 431);
+        let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+        assert_eq!(text.contains("head-too-large"), status == 431, "{text}");
     }
     assert_eq!(world.seen().len(), 2);
     drop(sender);
