@@ -231,7 +231,7 @@ fn limits(source: &Source<'_>, top: &Section<'_>) -> Limits {
     };
     let connections = count("connections", usual.connections);
     let header_size = table.parsed("header_size", |text| match units::size(text)? {
-        // hyper takes nothing below this, and a head above it is an attack.
+        // Ordinary cookies do not fit below this, and a head above it is an attack.
         bytes @ 8_192..=1_048_576 => Ok(bytes as usize),
         _ => Err(Invalid::new(
             "is out of range",
@@ -249,6 +249,15 @@ fn limits(source: &Source<'_>, top: &Section<'_>) -> Limits {
         }
         streams.ok()
     });
+    let headers = table.count("headers").and_then(|at| {
+        // Room for as many is made for a head that has them.
+        let is_fit = (1..=10_000).contains(&at.value);
+        if !is_fit {
+            let hint = "write a number from 1 to 10000, such as 100";
+            source.refuse(&at.span, "headers is out of range", hint);
+        }
+        is_fit.then_some(at.value)
+    });
     Limits {
         connections,
         connections_per_peer: count("connections_per_peer", connections),
@@ -256,7 +265,7 @@ fn limits(source: &Source<'_>, top: &Section<'_>) -> Limits {
         header_timeout: span("header_timeout", usual.header_timeout),
         idle_timeout: span("idle_timeout", usual.idle_timeout),
         body_grace: span("body_grace", usual.body_grace),
-        headers: count("headers", usual.headers),
+        headers: headers.unwrap_or(usual.headers),
         header_size: header_size.map_or(usual.header_size, |at| at.value),
         streams: streams.unwrap_or(usual.streams),
         executions: count("executions", usual.executions),

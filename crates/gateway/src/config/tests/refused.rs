@@ -180,6 +180,7 @@ fn each_mistake_is_told_at_its_place() {
             "[limits]\nidle_timeout = \"0s\"",
             "3:16: idle_timeout \"0s\" lets nobody in",
         ),
+        ("[limits]\nheaders = 10001", "3:11: headers is out of range"),
         (
             "[limits]\nstreams = 99999999999",
             "3:11: streams is too large",
