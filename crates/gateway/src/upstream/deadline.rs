@@ -1,7 +1,7 @@
 //! Deadlines: when a request has had its time.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
@@ -45,8 +45,11 @@ impl Deadline {
 
     /// Leaves the timer to whoever comes next.
     pub(super) fn spare(self, spare: &mut Spare) {
-        if self.timer.is_some() {
-            spare.0 = self.timer;
+        if let Some(mut timer) = self.timer {
+            // It would keep the task that waited for it, for as long as the connection rests.
+            let nobody = &mut Context::from_waker(Waker::noop());
+            let _ = timer.as_mut().poll(nobody);
+            spare.0 = Some(timer);
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Upstream;
 use super::decoder::Decoder;
+use super::error::Cause;
 use super::io::Io;
 use super::link::Link;
 
@@ -75,8 +76,8 @@ impl Inbound {
 
     /// Lets go of the connection: to rest if it is fit for another request, else closed.
     fn settle(&mut self) {
-        if let (Some(link), Some(home)) = (self.link.take(), self.home.take())
-            && link.is_at_rest()
+        if let (Some(mut link), Some(home)) = (self.link.take(), self.home.take())
+            && link.come_to_rest()
         {
             home.upstream.rest(link, home.good_for);
         }
@@ -93,7 +94,9 @@ impl Body for Inbound {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let Some(link) = &mut this.link else {
-            return Poll::Ready(None);
+            // Who asks again after an error must not take the part for the whole.
+            let cut = || Err(Cause::Cut.into());
+            return Poll::Ready((!this.body.is_done()).then(cut));
         };
         let frame = ready!(link.poll_body(cx, &mut this.body));
         match &frame {

@@ -110,6 +110,18 @@ impl Io {
         }
     }
 
+    /// Lets go of the task that read last, and says whether there is nothing more to read, as far
+    /// as that shows.
+    ///
+    /// A plain socket that gave what it had keeps nobody. TLS reads until there is nothing, and so
+    /// leaves the task's waker in the socket, and with it the task for as long as this rests.
+    pub(super) fn let_go(&mut self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Tls(io) => is_quiet(io),
+        }
+    }
+
     /// Reads into `scratch` and returns what came: nothing at the end of the connection.
     pub(super) fn poll_read_some<'a>(
         &mut self,

@@ -292,8 +292,13 @@ impl Link {
     /// written, the answer completely read, and nothing came with it.
     ///
     /// The kernel is not asked. It is before the next request, by [`is_sound`](Self::is_sound).
-    pub(super) fn is_at_rest(&self) -> bool {
+    fn is_at_rest(&self) -> bool {
         self.sending.is_none() && self.failure.is_none() && self.read.is_empty() && !self.is_over
+    }
+
+    /// Lets go of the task that drove the connection. Says whether it may rest now.
+    pub(super) fn come_to_rest(&mut self) -> bool {
+        self.is_at_rest() && self.io.let_go()
     }
 
     /// Drives the connection until it is over.

@@ -1,17 +1,22 @@
 //! What is said when there is no answer: unsent, or maybe sent.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::Method;
-use http_body::Frame;
-use http_body_util::StreamBody;
+use http::{HeaderValue, Method};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, StreamBody};
 use onceward::testing::{ExpectVerdict, ManualClock, World};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
+use super::super::deadline::Deadline;
+use super::super::link::{Call, Exchange};
+use super::super::outbound;
 use super::secure::silent_peer;
 use super::{
     Care, MINUTE, OK, Outbound, Peer, SECOND, Settings, Target, Upstream, chain, post, request,
@@ -174,7 +179,13 @@ async fn a_body_that_is_cut_is_an_error_and_ends_its_connection() {
             caller.request().await;
             caller.say(answer).await;
         });
-        text(sent.unwrap()).await.unwrap_err();
+        let mut body = sent.unwrap().into_body();
+        while body.frame().await.unwrap().is_ok() {}
+        // Who asks again is not told that this was all.
+        for _ in 0..2 {
+            body.frame().await.unwrap().unwrap_err();
+        }
+        assert!(!body.is_end_stream());
         assert_eq!(peer.at_rest(), 0);
     }
 }
@@ -224,6 +235,26 @@ async fn no_answer_in_time_is_maybe_sent() {
         tokio::time::pause();
         tokio::time::advance(MINUTE + SECOND).await;
         caller
+    });
+    let error = sent.unwrap_err();
+    assert!(!error.is_unsent());
+    assert!(chain(&error).contains("no answer"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_gains_no_time_by_it() {
+    let peer = Peer::new().await;
+    let (sent, ()) = tokio::join!(peer.post(Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        caller.say("HTTP/1.1 200 OK\r\nx: ").await;
+        tokio::time::pause();
+        for _ in 0..20 {
+            tokio::time::advance(4 * SECOND).await;
+            let _ = caller.stream.write_all(b"y").await;
+            tokio::task::yield_now().await;
+        }
+        let _ = caller.stream.write_all(b"\r\n\r\n").await;
     });
     let error = sent.unwrap_err();
     assert!(!error.is_unsent());
@@ -291,4 +322,51 @@ async fn a_switch_that_nobody_asked_for_is_maybe_sent() {
         caller.rest().await;
     });
     assert!(!sent.unwrap_err().is_unsent());
+}
+
+#[tokio::test]
+async fn a_switch_before_the_request_is_written_is_maybe_sent() {
+    let peer = Peer::new().await;
+    let body = Outbound::buffered(vec![b'x'; 32 << 20]);
+    let mut asking = request(Method::POST, "/", body);
+    let protocol = HeaderValue::from_static("echo");
+    asking.headers_mut().insert("upgrade", protocol);
+    let (sent, _caller) = tokio::join!(peer.send(asking, Care::Any), async {
+        let mut caller = peer.accept().await;
+        caller.read_to("\r\n\r\n").await;
+        caller
+            .say("HTTP/1.1 101 Switching Protocols\r\nupgrade: echo\r\n\r\n")
+            .await;
+        caller
+    });
+    let error = sent.unwrap_err();
+    assert!(!error.is_unsent());
+    assert!(chain(&error).contains("before it had"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_or_spoke_before_the_request_carries_none_of_it() {
+    for (said, reason) in [("", "closed the connection before"), (OK, "spoke before")] {
+        let peer = Peer::new().await;
+        let mut link = peer.upstream.shared.connect().await.unwrap();
+        let mut caller = peer.accept().await;
+        caller.say(said).await;
+        caller.close();
+        // So that the runtime knows.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut request = post("pay");
+        let framing = outbound::prepare(&mut request, peer.upstream.target()).unwrap();
+        let mut call = Call {
+            request: &mut request,
+            framing,
+            deadline: &mut Deadline::new(MINUTE),
+            is_begun: false,
+        };
+        let Exchange::NotBegun(cause) = poll_fn(|cx| link.poll_exchange(cx, &mut call)).await
+        else {
+            panic!("it is not even begun with");
+        };
+        assert!(cause.to_string().contains(reason), "{cause}");
+        assert_eq!((*link).close(), 0);
+    }
 }

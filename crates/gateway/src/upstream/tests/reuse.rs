@@ -2,9 +2,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use http::Method;
+use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -78,6 +81,71 @@ async fn bytes_after_an_answer_close_its_connection() {
         .await;
     assert_eq!(peer.at_rest(), 0);
     assert_eq!(caller.rest().await, b"");
+}
+
+#[tokio::test]
+async fn bytes_after_an_answer_that_has_no_body_close_its_connection() {
+    for (method, answer) in [
+        (Method::HEAD, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"),
+        (Method::GET, "HTTP/1.1 204 No Content\r\n\r\n"),
+        (
+            Method::GET,
+            "HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n",
+        ),
+    ] {
+        for comes_later in [false, true] {
+            let peer = Peer::new().await;
+            let sending = peer.send(request(method.clone(), "/", Outbound::Empty), Care::Any);
+            let (sent, mut caller) = tokio::join!(sending, async {
+                let mut caller = peer.accept().await;
+                caller.read_to("\r\n\r\n").await;
+                let surplus = if comes_later { "" } else { "ok" };
+                caller.say(&format!("{answer}{surplus}")).await;
+                caller
+            });
+            assert!(sent.unwrap().body().is_end_stream());
+            assert_eq!(peer.at_rest(), usize::from(comes_later), "{answer}");
+            if comes_later {
+                caller.say("ok").await;
+                until_news_at(caller.stream.peer_addr().unwrap());
+            }
+            peer.expect_new_connection(Care::Any).await;
+            assert_eq!(caller.rest().await, b"");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_at_rest_keeps_nobody_alive() {
+    let peer = Peer::new().await;
+    let (kept, _caller) = tokio::join!(keeps_task(async { peer.post(Care::Any).await }), async {
+        let mut caller = peer.accept().await;
+        caller.request().await;
+        caller.say(OK).await;
+        caller
+    });
+    assert_eq!(peer.at_rest(), 1);
+    assert!(!kept);
+}
+
+/// Sends a request and reads its answer, and says whether anything still knows the waker with
+/// which that was polled.
+pub(super) async fn keeps_task(
+    sending: impl Future<Output = Result<http::Response<super::Inbound>, super::SendError>>,
+) -> bool {
+    struct Passing(Waker);
+    impl Wake for Passing {
+        fn wake(self: Arc<Self>) {
+            self.0.wake_by_ref();
+        }
+    }
+    let outer = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    let inner = Arc::new(Passing(outer));
+    let waker = Waker::from(Arc::clone(&inner));
+    let mut calling = Box::pin(async { text(sending.await.unwrap()).await.unwrap() });
+    poll_fn(|_| calling.as_mut().poll(&mut Context::from_waker(&waker))).await;
+    drop((calling, waker));
+    Arc::strong_count(&inner) > 1
 }
 
 #[tokio::test]

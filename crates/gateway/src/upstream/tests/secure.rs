@@ -8,11 +8,13 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::NamedTempFile;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::super::{TlsError, TlsSettings};
+use super::reuse::keeps_task;
 use super::{Caller, Care, OK, Peer, Settings, Target, Upstream, chain, text, until_news_at};
 
 /// A certificate authority.
@@ -107,6 +109,41 @@ async fn a_verified_upstream_is_spoken_to_and_its_connection_used_again() {
         caller.say(OK).await;
     });
     assert_eq!(text(sent.unwrap()).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn an_encrypted_connection_at_rest_keeps_nobody_alive() {
+    let authority = Authority::new();
+    let acceptor = authority.acceptor("127.0.0.1");
+    let peer = Peer::with("https", "", authority.trusted()).await;
+    let (kept, _caller) = tokio::join!(keeps_task(peer.post(Care::Any)), async {
+        let mut caller = secured(&peer, &acceptor).await;
+        caller.request().await;
+        caller.say(OK).await;
+        caller
+    });
+    assert_eq!(peer.at_rest(), 1);
+    assert!(!kept);
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_connection_ends_with_a_word_of_tls() {
+    for says_goodbye in [true, false] {
+        let authority = Authority::new();
+        let acceptor = authority.acceptor("127.0.0.1");
+        let peer = Peer::with("https", "", authority.trusted()).await;
+        let (sent, ()) = tokio::join!(peer.post(Care::Fresh), async {
+            let mut caller = secured(&peer, &acceptor).await;
+            caller.request().await;
+            caller.say("HTTP/1.1 200 OK\r\n\r\nall").await;
+            if says_goodbye {
+                caller.stream.shutdown().await.unwrap();
+            }
+        });
+        let text = text(sent.unwrap()).await;
+        assert_eq!(text.ok().as_deref(), says_goodbye.then_some("all"));
+        assert_eq!(peer.at_rest(), 0);
+    }
 }
 
 #[tokio::test]
