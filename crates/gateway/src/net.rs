@@ -4,6 +4,10 @@
 //! the crate, for `--all-features` would put the product on a network that is none.
 
 use std::io;
+#[cfg(not(onceward_simulated))]
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(not(onceward_simulated))]
 pub(crate) use tokio::net::{TcpListener, TcpStream, lookup_host};
@@ -25,6 +29,36 @@ pub(crate) enum Look {
     Silent,
     /// Something has come.
     Spoke,
+}
+
+/// A connection, encrypted or not, whose close need not be an orderly end.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin {
+    /// Lets a close of the connection be a reset, or an orderly end again. A reset drops what the
+    /// other side has not read yet.
+    fn close_by_reset(&self, resets: bool) -> io::Result<()>;
+}
+
+// === impl Socket ===
+
+impl<T: Socket> Socket for tokio_rustls::server::TlsStream<T> {
+    fn close_by_reset(&self, resets: bool) -> io::Result<()> {
+        self.get_ref().0.close_by_reset(resets)
+    }
+}
+
+#[cfg(not(onceward_simulated))]
+impl Socket for TcpStream {
+    fn close_by_reset(&self, resets: bool) -> io::Result<()> {
+        socket2::SockRef::from(self).set_linger(resets.then_some(Duration::ZERO))
+    }
+}
+
+/// A connection in memory has one kind of end.
+#[cfg(test)]
+impl Socket for tokio::io::DuplexStream {
+    fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes a connection out of the runtime that waits for it.
@@ -58,6 +92,14 @@ pub(crate) fn look(stream: &mut TcpStream) -> io::Result<Look> {
 }
 
 // === The same in a simulation, where one thread has all the runtimes ===
+
+/// The simulation knows no resets by this side.
+#[cfg(onceward_simulated)]
+impl Socket for TcpStream {
+    fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Takes a connection out of the runtime that waits for it.
 #[cfg(onceward_simulated)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -16,7 +16,7 @@ use super::stop::Stop;
 use super::streams::Streams;
 use super::wire::Ahead;
 use super::{BoxError, Peer, Received, Settings, http1, http2};
-use crate::net::TcpStream;
+use crate::net::{Socket, TcpStream};
 
 /// What every connection of a server has in common.
 #[derive(Clone)]
@@ -106,7 +106,7 @@ where
         permit: Permit,
         streams: Streams,
     ) where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: Socket + Send + 'static,
     {
         let ended: Result<(), BoxError> = match protocol {
             Protocol::Http1 => {

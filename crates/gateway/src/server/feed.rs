@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::Frame;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::BoxError;
 use crate::http1::decode::Decoder;
@@ -21,6 +21,8 @@ pub(super) struct Feed {
     pub(super) decoder: Decoder,
     /// Whether the caller still waits for a word before it sends the body.
     pub(super) owes_word: bool,
+    /// How many bytes were taken in for nobody while the answer waited.
+    pub(super) drained: usize,
     is_broken: bool,
 }
 
@@ -66,6 +68,7 @@ pub(super) fn pair(decoder: Decoder, owes_word: bool) -> (Feed, Fed) {
         slot,
         decoder,
         owes_word,
+        drained: 0,
         is_broken: false,
     };
     (feed, fed)
@@ -80,34 +83,48 @@ impl Feed {
         if slot.end.is_some() || slot.is_dropped {
             return false;
         }
-        remember(&mut slot.driver, cx);
-        slot.is_wanted
+        let (is_wanted, before) = (slot.is_wanted, remember(&mut slot.driver, cx));
+        unlocked(slot, before, drop);
+        is_wanted
     }
 
     /// Hands on a frame that was asked for.
     pub(super) fn give(&self, cx: &Context<'_>, frame: Frame<Bytes>) {
-        let mut slot = self.slot.lock();
-        slot.frame = Some(frame);
-        slot.left = self.decoder.left();
-        if self.decoder.left() == Some(0) && slot.frame.as_ref().is_some_and(Frame::is_data) {
-            slot.end = Some(End::Whole);
-        }
-        slot.wake(cx);
+        let left = self.decoder.left();
+        let is_last = left == Some(0) && frame.is_data();
+        self.tell(cx, |slot| {
+            slot.frame = Some(frame);
+            slot.left = left;
+            if is_last {
+                slot.end = Some(End::Whole);
+            }
+        });
     }
 
     /// Says that the body is whole.
     pub(super) fn end(&self, cx: &Context<'_>) {
-        let mut slot = self.slot.lock();
-        slot.end = Some(End::Whole);
-        slot.wake(cx);
+        self.tell(cx, |slot| slot.end = Some(End::Whole));
     }
 
     /// Says that the rest of the body will not come.
     pub(super) fn fail(&mut self, cx: &Context<'_>, error: impl Into<BoxError>) {
         self.is_broken = true;
+        let end = End::Broken(Some(error.into()));
+        self.tell(cx, |slot| slot.end = Some(end));
+    }
+
+    /// Tells the body something, and wakes whoever waits for it, unless it is in the task that is
+    /// running.
+    fn tell(&self, cx: &Context<'_>, what: impl FnOnce(&mut Slot)) {
         let mut slot = self.slot.lock();
-        slot.end = Some(End::Broken(Some(error.into())));
-        slot.wake(cx);
+        what(&mut slot);
+        slot.is_wanted = false;
+        let reader = slot.reader.take();
+        unlocked(slot, reader, |reader| {
+            if !reader.will_wake(cx.waker()) {
+                reader.wake();
+            }
+        });
     }
 
     /// Whether the whole body has come off the connection.
@@ -127,9 +144,8 @@ impl Drop for Feed {
         if slot.end.is_none() {
             slot.end = Some(End::Broken(Some("the connection is gone".into())));
         }
-        slot.driver = None;
-        let reader = slot.reader.take();
-        drop(slot);
+        let (driver, reader) = (slot.driver.take(), slot.reader.take());
+        unlocked(slot, driver, drop);
         if let Some(reader) = reader {
             reader.wake();
         }
@@ -157,13 +173,13 @@ impl Fed {
             None => {}
         }
         slot.is_wanted = true;
-        remember(&mut slot.reader, cx);
+        let before = remember(&mut slot.reader, cx);
         // In the connection's own task it looks by itself after this.
         let driver = slot.driver.as_ref();
         let driver = driver
             .filter(|driver| !driver.will_wake(cx.waker()))
             .cloned();
-        drop(slot);
+        unlocked(slot, before, drop);
         if let Some(driver) = driver {
             driver.wake();
         }
@@ -188,30 +204,25 @@ impl Drop for Fed {
     fn drop(&mut self) {
         let mut slot = self.slot.lock();
         slot.is_dropped = true;
-        slot.reader = None;
+        let reader = slot.reader.take();
+        unlocked(slot, reader, drop);
     }
 }
 
-// === impl Slot ===
-
-impl Slot {
-    /// Wakes whoever waits for a frame, unless it is in the task that is running.
-    fn wake(&mut self, cx: &Context<'_>) {
-        self.is_wanted = false;
-        if let Some(reader) = self.reader.take()
-            && !reader.will_wake(cx.waker())
-        {
-            reader.wake();
-        }
+/// Leaves the current task's waker in `place`, and returns another one that was there.
+fn remember(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
+    match place {
+        Some(waker) if waker.will_wake(cx.waker()) => None,
+        place => place.replace(cx.waker().clone()),
     }
 }
 
-fn remember(place: &mut Option<Waker>, cx: &Context<'_>) {
-    if !place
-        .as_ref()
-        .is_some_and(|waker| waker.will_wake(cx.waker()))
-    {
-        *place = Some(cx.waker().clone());
+/// Gives the slot free, and only then does `what` with a waker: it runs the code of whoever made
+/// it, which may come here again.
+fn unlocked(slot: MutexGuard<'_, Slot>, waker: Option<Waker>, what: impl FnOnce(Waker)) {
+    drop(slot);
+    if let Some(waker) = waker {
+        what(waker);
     }
 }
 
@@ -279,6 +290,45 @@ mod tests {
         feed.end(near);
         assert_eq!(driver.0.load(Ordering::Relaxed), 1);
         assert!(matches!(fed.poll_frame(far), Poll::Ready(None)));
+    }
+
+    /// Somebody who looks at the body as soon as there is news, and before it leaves.
+    struct Nosy(Arc<Fed>);
+
+    impl Wake for Nosy {
+        fn wake(self: Arc<Self>) {
+            self.0.left();
+        }
+    }
+
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            self.0.left();
+        }
+    }
+
+    #[test]
+    fn whoever_is_woken_or_forgotten_may_look_at_the_body() {
+        let (feed, fed) = body(Length::Chunked);
+        let fed = Arc::new(fed);
+        let nosy = || Waker::from(Arc::new(Nosy(Arc::clone(&fed))));
+        let near = &mut Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            // The second takes the place of the first.
+            feed.is_wanted(&Context::from_waker(&nosy()));
+            assert!(
+                fed.poll_frame(&mut Context::from_waker(&nosy()))
+                    .is_pending()
+            );
+        }
+        feed.give(near, data("a"));
+        assert!(fed.poll_frame(near).is_ready());
+        assert!(
+            fed.poll_frame(&mut Context::from_waker(&nosy()))
+                .is_pending()
+        );
+        drop(feed);
+        assert!(fed.poll_frame(near).is_ready());
     }
 
     #[test]

@@ -12,11 +12,10 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use onceward_http::Profile;
 use onceward_http::problem::{Media, Problem};
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::caps::Permit;
 use super::connection::Common;
-use super::encode::{self, Plan};
+use super::encode::{self, Framing, Plan};
 use super::feed::Feed;
 use super::head::Caller;
 use super::input::{Next, Turn};
@@ -24,6 +23,7 @@ use super::line::Line;
 use super::switch::{self, Lever};
 use super::wire::Ahead;
 use super::{BoxError, Peer, Received, Settings};
+use crate::net::Socket;
 
 /// What becomes of a connection behind an answer.
 enum After {
@@ -47,7 +47,7 @@ where
     S: Fn(Request<Received>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Socket + Send + 'static,
 {
     let mut line = Line::new(io, &ahead, &common.settings, permit);
     let mut closing = pin!(common.closing.given());
@@ -60,7 +60,7 @@ where
                 refuse(&mut line, &problem, stranger, &common.settings).await?
             }
             Next::Ended => After::End {
-                lingers: line.has_unread(),
+                lingers: line.is_in_talk(),
             },
         };
         match after {
@@ -86,7 +86,7 @@ where
     S: Fn(Request<Received>) -> F,
     F: Future<Output = Response<B>>,
     B: Body<Data = Bytes, Error: Into<BoxError>>,
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: Socket,
 {
     let Turn {
         head,
@@ -120,17 +120,24 @@ where
     let Some(mut plan) = begin(line, &parts, length, caller, closes) else {
         return refuse(line, &Problem::UpstreamFailed, caller, &common.settings).await;
     };
+    // Where only the end of the connection says that an answer is whole, a part of it must not end
+    // in the same way, whoever cuts it.
+    let is_whole_at_close = plan.framing == Framing::UntilClose;
+    if is_whole_at_close {
+        line.close_by_reset(true)?;
+    }
     {
         let mut body = pin!(body);
         poll_fn(|cx| line.poll_deliver(cx, body.as_mut(), &mut plan, feed.as_mut())).await?;
+    }
+    if is_whole_at_close {
+        line.close_by_reset(false)?;
     }
     Ok(match lever {
         Some(lever) if is_read && parts.status == StatusCode::SWITCHING_PROTOCOLS => {
             After::Switch(lever)
         }
-        _ if plan.closes => After::End {
-            lingers: !is_read || line.has_unread(),
-        },
+        _ if plan.closes => After::End { lingers: true },
         _ => After::Next,
     })
 }
@@ -143,7 +150,7 @@ async fn run<F, T>(
 ) -> io::Result<F::Output>
 where
     F: Future,
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: Socket,
 {
     poll_fn(|cx| {
         loop {
@@ -169,7 +176,7 @@ fn begin<T>(
     closes: bool,
 ) -> Option<Plan>
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: Socket,
 {
     let room = line.output.room();
     let before = room.len();
@@ -186,7 +193,7 @@ where
 /// Says whether the whole request was read.
 async fn settle<T>(line: &mut Line<T>, feed: Option<&mut Feed>) -> bool
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: Socket,
 {
     let Some(feed) = feed else {
         return true;
@@ -207,7 +214,7 @@ async fn refuse<T>(
     settings: &Settings,
 ) -> io::Result<After>
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: Socket,
 {
     let told = problem.answer(&settings.naming, Profile::Ietf, Media::default());
     let (parts, body) = told.into_parts();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Body;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::ReadBuf;
 
 use super::caps::Permit;
 use super::deadline::Deadline;
@@ -26,6 +26,7 @@ use super::switch::Switched;
 use super::wire::Ahead;
 use super::{BoxError, Settings};
 use crate::http1::Limits;
+use crate::net::Socket;
 use crate::scratch;
 
 /// A connection that speaks HTTP/1.
@@ -44,6 +45,8 @@ pub(super) struct Line<T> {
     writing: Deadline,
     /// Whether the last answer had to wait for the peer.
     was_held_up: bool,
+    /// Whether nobody waited for anything since the last answer.
+    is_behind_answer: bool,
     waits: Waits,
     permit: Permit,
 }
@@ -58,12 +61,13 @@ struct Waits {
 
 // === impl Line ===
 
-impl<T> Line<T>
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    /// How long the rest of an unread request is taken in after the answer.
+impl<T: Socket> Line<T> {
+    /// How long what the caller still sends is taken in after the last answer.
     const LINGER: Duration = Duration::from_secs(2);
+
+    /// The most of a body that is taken in while its answer waits to be taken: as much as a body
+    /// with a key may be, unless the operator says otherwise.
+    const DRAINED_MAX: usize = 8 << 20;
 
     pub(super) fn new(io: T, ahead: &Ahead, settings: &Settings, permit: Permit) -> Self {
         Self {
@@ -74,6 +78,7 @@ where
             reading: Deadline::default(),
             writing: Deadline::default(),
             was_held_up: false,
+            is_behind_answer: false,
             waits: Waits {
                 first_byte: settings.first_byte,
                 headers: settings.headers,
@@ -83,9 +88,15 @@ where
         }
     }
 
-    /// Whether something was read that belongs to nothing yet.
-    pub(super) fn has_unread(&self) -> bool {
-        !self.input.is_empty()
+    /// Whether the caller may be about to say something, as far as is known here: it said
+    /// something already, or was answered just now.
+    pub(super) fn is_in_talk(&self) -> bool {
+        self.is_behind_answer || !self.input.is_empty()
+    }
+
+    /// Lets a close of the connection be a reset, or an orderly end again.
+    pub(super) fn close_by_reset(&self, resets: bool) -> io::Result<()> {
+        self.io.close_by_reset(resets)
     }
 
     /// Waits for the next request, unless no more are to begin. Fails when a head takes too long.
@@ -97,7 +108,7 @@ where
         if closing.poll(cx).is_ready() {
             return Poll::Ready(Ok(Next::Ended));
         }
-        if self.has_unread()
+        if !self.input.is_empty()
             && let Some(next) = self.input.next(&[])
         {
             return Poll::Ready(Ok(next));
@@ -105,6 +116,7 @@ where
         loop {
             let was_in_head = self.input.is_in_head();
             let Poll::Ready(read) = self.poll_read(cx, |input, bytes, _| input.next(bytes)) else {
+                self.is_behind_answer = false;
                 return self.poll_limit(cx);
             };
             match read? {
@@ -190,17 +202,38 @@ where
         B: Body<Data = Bytes, Error: Into<BoxError>>,
     {
         loop {
-            let filled = self.output.poll_fill(cx, body.as_mut(), plan)?;
-            let sent = self.poll_send(cx)?;
+            let filled = self.output.poll_fill(cx, body.as_mut(), plan);
+            let sent = self.poll_send(cx);
+            // What there is of the answer went out before, for one that is cut says more than none.
+            let (filled, sent) = (filled?, sent?);
             if sent.is_ready() && plan.is_done() {
+                self.is_behind_answer = true;
                 return Poll::Ready(Ok(()));
             }
             let fetched = match feed.as_deref_mut() {
+                Some(feed) if sent.is_pending() && feed.is_idle() => {
+                    self.drain(cx, feed);
+                    false
+                }
                 Some(feed) => self.fetch(cx, feed)?,
                 None => false,
             };
             if !fetched && (filled.is_pending() || sent.is_pending()) {
                 return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in what is there of a body that nobody wants. Some callers take nothing of an answer
+    /// before they have sent everything.
+    fn drain(&mut self, cx: &mut Context<'_>, feed: &mut Feed) {
+        while !feed.is_over() && feed.is_idle() && feed.drained < Self::DRAINED_MAX {
+            let read = self.poll_read(cx, |input, bytes, cx| {
+                input.drain(cx, feed, bytes);
+                feed.drained += bytes.len();
+            });
+            if !matches!(read, Poll::Ready(Ok(Some(())))) {
+                return;
             }
         }
     }
@@ -215,15 +248,17 @@ where
         self.writing.watch(cx, self.waits.idle, sent.result)
     }
 
-    /// Says that no more comes. Where the peer may still be sending, what it sends is taken in
-    /// for a while: a socket closed on unread bytes is reset, and the reset overtakes the answer.
+    /// Says that no more comes. What the peer may still be sending is taken in for a while, until it
+    /// closes as well: a socket closed on unread bytes is reset, and the reset overtakes the answer.
     pub(super) async fn end(&mut self, lingers: bool) -> io::Result<()> {
         poll_fn(|cx| {
             let shut = Pin::new(&mut self.io).poll_shutdown(cx);
             self.writing.watch(cx, self.waits.idle, shut)
         })
         .await?;
-        if lingers {
+        // Who was silent when it was told may have spoken in the same moment.
+        let speaks = |read| matches!(read, Poll::Ready(Ok(Some(()))));
+        if lingers || poll_fn(|cx| Poll::Ready(speaks(self.poll_read(cx, |_, _, _| ())))).await {
             self.reading.disarm();
             poll_fn(|cx| self.poll_linger(cx)).await;
         }
@@ -281,10 +316,7 @@ where
     }
 }
 
-impl<T> Line<T>
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+impl<T: Socket + Send + 'static> Line<T> {
     /// Hands the connection on to another protocol.
     pub(super) fn switch(self) -> Switched {
         let ahead = self.input.into_bytes();

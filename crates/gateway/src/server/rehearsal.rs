@@ -20,6 +20,7 @@ use super::connection::Common;
 use super::stop::Stop;
 use super::wire::Ahead;
 use super::{Conflict, Peer, Received, Settings, http1};
+use crate::net::Socket;
 
 /// A request as the service was handed it.
 #[derive(Debug)]
@@ -85,6 +86,12 @@ async fn answer(request: Request<Received>, heard: &Mutex<Vec<Heard>>) -> Respon
 }
 
 // === impl Script ===
+
+impl Socket for Script {
+    fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 impl AsyncRead for Script {
     fn poll_read(

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,10 +19,14 @@ use super::deadline::Deadline;
 ///
 /// It is in the extensions of an HTTP/1.1 request that offers another protocol. Who takes the
 /// offer answers 101, and gets the connection as soon as the answer is sent.
+///
+/// Clones wait for the same connection: one waiter gets it, and one alone is woken for it. All
+/// others are told [`NotSwitched`].
 #[derive(Clone, Debug)]
-pub struct Switch(Arc<Mutex<oneshot::Receiver<Switched>>>);
+pub struct Switch(Arc<Mutex<Option<oneshot::Receiver<Switched>>>>);
 
-/// The request was answered in another way than by switching, or its connection broke.
+/// The request was answered in another way than by switching, its connection broke, or another
+/// clone of the [`Switch`] has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the connection did not switch protocols")]
 pub struct NotSwitched;
@@ -52,7 +56,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 /// Makes both ends.
 pub(super) fn pair() -> (Lever, Switch) {
     let (lever, switch) = oneshot::channel();
-    (Lever(lever), Switch(Arc::new(Mutex::new(switch))))
+    (Lever(lever), Switch(Arc::new(Mutex::new(Some(switch)))))
 }
 
 // === impl Lever ===
@@ -70,8 +74,13 @@ impl Future for Switch {
     type Output = Result<Switched, NotSwitched>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let switched = Pin::new(&mut *self.0.lock()).poll(cx);
-        switched.map_err(|_| NotSwitched)
+        let mut waiting = self.0.lock();
+        let Some(switch) = &mut *waiting else {
+            return Poll::Ready(Err(NotSwitched));
+        };
+        let switched = ready!(Pin::new(switch).poll(cx));
+        *waiting = None;
+        Poll::Ready(switched.map_err(|_| NotSwitched))
     }
 }
 
@@ -141,5 +150,33 @@ impl AsyncWrite for Switched {
 impl fmt::Debug for Switched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Switched").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::duplex;
+
+    use super::*;
+    use crate::server::Settings;
+    use crate::server::caps::Caps;
+
+    #[tokio::test]
+    async fn one_waiter_gets_the_connection_and_the_others_are_told() {
+        let (lever, switch) = pair();
+        let permit = Caps::new(&Settings::default()).admit(Ipv4Addr::LOCALHOST.into());
+        let (io, _caller) = duplex(8);
+        lever.pull(Switched::new(
+            io,
+            Vec::new(),
+            Duration::ZERO,
+            permit.unwrap(),
+        ));
+        switch.clone().await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(switch.clone().await.unwrap_err(), NotSwitched);
+        }
     }
 }

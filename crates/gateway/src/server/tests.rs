@@ -1,5 +1,6 @@
 mod bodies;
 mod corpus;
+mod cut;
 mod ending;
 mod idle;
 mod limits;

@@ -8,10 +8,11 @@ use futures_util::{StreamExt as _, stream};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{BufStream, DuplexStream, duplex};
 
 use super::super::wire::Ahead;
 use super::*;
+use crate::net::Socket;
 
 type Streamed = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -21,6 +22,14 @@ where
     F: Future<Output = Response<Streamed>> + Send + 'static,
 {
     let (caller, io) = duplex(buffer);
+    serve_on(io, service);
+    caller
+}
+
+fn serve_on<F>(io: impl Socket + Send + 'static, service: fn(Request<Received>) -> F)
+where
+    F: Future<Output = Response<Streamed>> + Send + 'static,
+{
     let settings = Arc::new(Settings::default());
     let peer = Peer {
         addr: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
@@ -34,7 +43,6 @@ where
         closing: Stop::default(),
     };
     tokio::spawn(http1::talk(common, io, Ahead::default(), peer, permit));
-    caller
 }
 
 /// Sends `text` and its end, and returns all that comes back.
@@ -219,6 +227,60 @@ async fn a_word_is_given_when_the_body_is_asked_for_and_only_then() {
         );
         assert_eq!(answer.contains("connection: close"), !word, "{answer}");
     }
+}
+
+/// Takes more than it passes on at once, as TLS does.
+impl Socket for BufStream<DuplexStream> {
+    fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_is_stuck_above_the_socket_goes_out_in_the_end() {
+    let (mut caller, io) = duplex(10);
+    serve_on(BufStream::new(io), elsewhere);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    within(caller.write_all(head.as_bytes())).await.unwrap();
+    let word = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut heard = vec![0; word.len()];
+    within(caller.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(heard, word);
+    let answer = within(exchange(caller, b"abc")).await;
+    assert!(answer.ends_with("\r\n\r\nabc"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_sends_everything_before_it_reads_gets_an_early_answer() {
+    const LEN: usize = 1 << 20;
+    async fn early(_: Request<Received>) -> Response<Streamed> {
+        Response::new(Full::new(vec![b'x'; LEN].into()).boxed_unsync())
+    }
+    let mut caller = open(1 << 10, early);
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {LEN}\r\n\r\n");
+    caller.write_all(head.as_bytes()).await.unwrap();
+    within(caller.write_all(&vec![b'y'; LEN])).await.unwrap();
+    let answer = within(exchange(caller, b"")).await;
+    assert!(answer.contains("connection: close"));
+    let (_, content) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(content.len(), LEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_an_end_to_what_is_taken_in_for_nobody() {
+    async fn early(_: Request<Received>) -> Response<Streamed> {
+        Response::new(Full::new(vec![b'x'; 1 << 20].into()).boxed_unsync())
+    }
+    let mut caller = open(1 << 10, early);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    caller.write_all(head.as_bytes()).await.unwrap();
+    let piece = [b"10000\r\n", &[b'y'; 1 << 16][..], b"\r\n"].concat();
+    let mut sent = 0;
+    while caller.write_all(&piece).await.is_ok() {
+        sent += piece.len();
+        assert!(sent < 10 << 20, "{sent}");
+    }
+    assert!(sent > 7 << 20, "{sent}");
 }
 
 #[tokio::test]

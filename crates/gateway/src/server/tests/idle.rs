@@ -241,6 +241,53 @@ async fn shutdown_lets_a_stream_end() {
     line.is_closed_within(SECOND).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_is_told_the_end_behind_an_answer_may_speak_on_for_a_while() {
+    for is_shutdown in [false, true] {
+        let mut line = Line::open(Speaks::Http1, 64 << 10);
+        if is_shutdown {
+            line.get("/quiet").await;
+            line.hear_until("hello\r\n").await;
+            line.closing.give();
+        } else {
+            let head = b"GET /hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            line.caller.write_all(head).await.unwrap();
+        }
+        line.gate.add_permits(1);
+        line.hear_until(if is_shutdown { "0\r\n\r\n" } else { "held" })
+            .await;
+        let mut rest = Vec::new();
+        line.caller.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"");
+        line.get("/").await;
+        assert!(timeout(SECOND, &mut line.running).await.is_err());
+        // Who closes as well ends it at once.
+        match is_shutdown {
+            true => drop(line.caller),
+            false => sleep(SECOND).await,
+        }
+        let ended = timeout(SECOND / 4, line.running).await;
+        ended.unwrap().unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_silent_at_shutdown_is_not_waited_for_and_who_spoke_is() {
+    for speaks in [false, true] {
+        let mut line = Line::open(Speaks::Http1, 64 << 10);
+        line.gate.add_permits(1);
+        line.get("/hold").await;
+        line.hear_until("held").await;
+        line.is_open_for(SECOND).await;
+        line.closing.give();
+        if speaks {
+            line.get("/").await;
+        }
+        let ended = timeout(SECOND, &mut line.running).await;
+        assert_eq!(ended.is_ok(), !speaks);
+    }
+}
+
 /// A caller who speaks HTTP/2, with windows as small as may be.
 struct Http2 {
     sender: SendRequest<Full<Bytes>>,

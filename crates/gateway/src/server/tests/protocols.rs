@@ -138,6 +138,52 @@ async fn an_upgraded_connection_is_not_read_as_http() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn bytes_right_behind_an_upgrade_are_of_the_other_protocol() {
+    let world = World::start(Settings::default());
+    let mut caller = world.call().await;
+    let head = "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    caller.say(format!("{head}GET / ")).await;
+    assert_eq!(caller.hear().await.0, 101);
+    caller.say("HTTP/1.1\r\n").await;
+    let mut heard = vec![0; "GET / HTTP/1.1\r\n".len()];
+    within(caller.stream.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(heard, b"GET / HTTP/1.1\r\n");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_silent_tunnel_outlives_the_idle_time_and_keeps_its_place() {
+    let world = World::start(Settings {
+        idle: brief(),
+        connections_max: 1,
+        ..Settings::default()
+    });
+    let mut tunnel = world.call().await;
+    let head = "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    assert_eq!(tunnel.say(head).await.hear().await.0, 101);
+    sleep(brief() * 4).await;
+    let mut other = world.call().await;
+    assert_eq!(other.hear_all().await, "", "there is no place for it");
+    tunnel.say("x").await;
+    assert_eq!(within(tunnel.stream.read_u8()).await.unwrap(), b'x');
+    drop(tunnel);
+    let served = async {
+        loop {
+            let mut other = world.call().await;
+            let _ = other
+                .stream
+                .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                .await;
+            if other.stream.read_u8().await.is_ok() {
+                return;
+            }
+        }
+    };
+    within(served).await;
+    world.end().await;
+}
+
 /// A certificate for `localhost`, and the server that shows it.
 fn start_tls(settings: Settings) -> (World, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
