@@ -11,6 +11,7 @@ use onceward_http::headers::{
     strip_ours,
 };
 
+use crate::http1::lines::has_word;
 use crate::server::Peer;
 
 /// How requests look to the upstream.
@@ -200,10 +201,7 @@ pub(crate) fn decline_upgrades(headers: &mut HeaderMap) {
 fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let protocol = headers.get(header::UPGRADE)?;
     let mut wants = headers.get_all(header::CONNECTION).iter();
-    let asked = wants.any(|line| {
-        let mut names = line.to_str().unwrap_or_default().split(',');
-        names.any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
-    });
+    let asked = wants.any(|line| has_word(line.as_bytes(), b"upgrade"));
     asked.then(|| protocol.clone())
 }
 

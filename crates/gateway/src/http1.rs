@@ -5,6 +5,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod lengths;
 pub(crate) mod lines;
 pub(crate) mod names;
 pub(crate) mod outgoing;

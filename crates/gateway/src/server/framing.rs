@@ -11,7 +11,7 @@ use http::{Method, Version};
 use onceward_http::problem::Problem;
 
 use crate::http1::decode::Length;
-use crate::http1::lines::{list, number};
+use crate::http1::lengths::Lengths;
 
 /// Why a request could be read in more than one way.
 ///
@@ -62,21 +62,6 @@ pub(super) enum Refusal {
     TargetTooLong,
 }
 
-/// What the lines of one head say about the length of the body.
-#[derive(Default, Debug)]
-pub(super) struct Lengths {
-    /// How many `Content-Length` lines there are.
-    lengths: u32,
-    /// What they say; nothing where one is no number or they differ.
-    length: Option<u64>,
-    /// How many `Transfer-Encoding` lines there are.
-    codings: u32,
-    /// Whether the last of them ends with `chunked`.
-    ends_chunked: bool,
-    /// Whether the last of them is `chunked` and nothing else.
-    is_chunked: bool,
-}
-
 /// Where the lines of a head end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lines {
@@ -107,11 +92,32 @@ pub(super) fn conflict_of_lines(
         return Some(Conflict::Connect);
     }
     // Beside them are the request line and the empty one.
-    lengths
-        .conflict()
+    length_conflict(lengths)
         .or((lines.count != found + 2).then_some(Conflict::Unclear))
         .or(lines.has_bare_line_feed.then_some(Conflict::BareLineFeed))
         .or_else(|| host_conflict(parts))
+}
+
+/// How the end of the body is found, unless nobody could find it. Where there is a conflict as
+/// well, nobody is to look for it.
+pub(super) fn length(said: &Lengths, version: Version) -> Result<Length, Refusal> {
+    match (said.codings, said.lengths) {
+        (0, 0) => Ok(Length::Sized(0)),
+        (0, _) => said.length.map(Length::Sized).ok_or(Refusal::Malformed),
+        // HTTP/1.0 knows no codings, and behind one that is not the last nobody finds an end.
+        _ if version == Version::HTTP_11 && said.ends_chunked => Ok(Length::Chunked),
+        _ => Err(Refusal::Malformed),
+    }
+}
+
+fn length_conflict(said: &Lengths) -> Option<Conflict> {
+    match (said.codings, said.lengths) {
+        (1.., 1..) => Some(Conflict::BothLengths),
+        (0, 2..) => Some(Conflict::RepeatedLength),
+        (1, 0) if said.is_chunked => None,
+        (1.., 0) => Some(Conflict::Coding),
+        (0, 0..=1) => None,
+    }
 }
 
 fn host_conflict(parts: &Parts) -> Option<Conflict> {
@@ -170,50 +176,6 @@ impl Refusal {
     }
 }
 
-// === impl Lengths ===
-
-impl Lengths {
-    /// Notes the value of a `Content-Length` line.
-    pub(super) fn note_length(&mut self, value: &[u8]) {
-        let length = number(value);
-        self.length = match self.lengths {
-            0 => length,
-            _ => self.length.filter(|before| length == Some(*before)),
-        };
-        self.lengths += 1;
-    }
-
-    /// Notes the value of a `Transfer-Encoding` line.
-    pub(super) fn note_coding(&mut self, value: &[u8]) {
-        let last = list(value).last();
-        self.codings += 1;
-        self.ends_chunked = last.is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
-        self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
-    }
-
-    /// How the end of the body is found, unless nobody could find it. Where there is a conflict as
-    /// well, nobody is to look for it.
-    pub(super) fn length(&self, version: Version) -> Result<Length, Refusal> {
-        match (self.codings, self.lengths) {
-            (0, 0) => Ok(Length::Sized(0)),
-            (0, _) => self.length.map(Length::Sized).ok_or(Refusal::Malformed),
-            // HTTP/1.0 knows no codings, and behind one that is not the last nobody finds an end.
-            _ if version == Version::HTTP_11 && self.ends_chunked => Ok(Length::Chunked),
-            _ => Err(Refusal::Malformed),
-        }
-    }
-
-    fn conflict(&self) -> Option<Conflict> {
-        match (self.codings, self.lengths) {
-            (1.., 1..) => Some(Conflict::BothLengths),
-            (0, 2..) => Some(Conflict::RepeatedLength),
-            (1, 0) if self.is_chunked => None,
-            (1.., 0) => Some(Conflict::Coding),
-            (0, 0..=1) => None,
-        }
-    }
-}
-
 // === impl Lines ===
 
 impl Lines {
@@ -247,8 +209,8 @@ mod tests {
     }
 
     fn read(noted: &Lengths) -> Option<(Length, Option<Conflict>)> {
-        let length = noted.length(Version::HTTP_11).ok()?;
-        Some((length, noted.conflict()))
+        let length = length(noted, Version::HTTP_11).ok()?;
+        Some((length, length_conflict(noted)))
     }
 
     #[test]
@@ -299,7 +261,7 @@ mod tests {
         ] {
             assert_eq!(read(&lengths(&[], endless)), None, "{endless:?}");
         }
-        let old = lengths(&[], &["chunked"]).length(Version::HTTP_10);
+        let old = length(&lengths(&[], &["chunked"]), Version::HTTP_10);
         assert_eq!(old, Err(Refusal::Malformed));
     }
 

@@ -9,9 +9,10 @@ use http::request::Parts;
 use http::{Method, Request, Uri, Version};
 
 use super::Settings;
-use super::framing::{self, Conflict, Lengths, Lines, Refusal};
+use super::framing::{self, Conflict, Lines, Refusal};
 use crate::http1::Limits;
 use crate::http1::decode::Length;
+use crate::http1::lengths::Lengths;
 use crate::http1::lines::{BadLine, Source, has_word};
 
 /// The head of a request.
@@ -104,7 +105,7 @@ fn read(
     };
     let mut habits = Habits::default();
     parts.headers = source.headers(request.headers, |name, value| habits.note(name, value))?;
-    let length = habits.lengths.length(parts.version)?;
+    let length = framing::length(&habits.lengths, parts.version)?;
     let conflict =
         framing::conflict_of_lines(&parts, &habits.lengths, lines, request.headers.len());
     let is_head = parts.method == Method::HEAD;

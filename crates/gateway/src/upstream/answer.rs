@@ -9,7 +9,8 @@ use hyper::ext::ReasonPhrase;
 
 use super::decoder::Decoder;
 use super::error::Cause;
-use crate::http1::lines::{BadLine, Source, has_word, list, number};
+use crate::http1::lengths::Lengths;
+use crate::http1::lines::{BadLine, Source, has_word, list};
 
 /// The head of a final answer.
 #[derive(Debug)]
@@ -33,12 +34,7 @@ pub(super) enum Parsed {
 /// What the fields of a head say about its body and its connection.
 #[derive(Default)]
 struct Said {
-    /// How many lengths are said, and which, unless they differ or one is none.
-    lengths: u32,
-    length: Option<u64>,
-    /// How many lines of codings there are, and whether the last is `chunked` and nothing else.
-    codings: u32,
-    is_chunked: bool,
+    lengths: Lengths,
     closes: bool,
 }
 
@@ -61,11 +57,9 @@ pub(super) fn parse(read: &[u8], to_head: bool) -> Result<Parsed, Cause> {
         .parse_response_with_uninit_headers(&mut head, read, &mut fields)
         .map_err(garbled)?
     {
-        Status::Partial if read.len() >= HEAD_MAX => {
-            return Err(Cause::Garbled("its head is too long"));
-        }
-        Status::Partial => return Ok(Parsed::Partial),
-        Status::Complete(len) => len,
+        Status::Complete(len) if len <= HEAD_MAX => len,
+        Status::Partial if read.len() < HEAD_MAX => return Ok(Parsed::Partial),
+        _ => return Err(Cause::Garbled("its head is too long")),
     };
     let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(Cause::Garbled("there is no such status"))?;
@@ -90,7 +84,7 @@ pub(super) fn parse(read: &[u8], to_head: bool) -> Result<Parsed, Cause> {
     };
     // A coding overrides a length. Whoever reads on goes by what is left, and must not find one
     // that cuts the body short.
-    if has_body && said.codings > 0 {
+    if has_body && said.lengths.codings > 0 {
         headers.remove(header::CONTENT_LENGTH);
     }
     let keeps_alive = version == Version::HTTP_11 && !said.closes && !said.is_ambiguous(status);
@@ -139,20 +133,9 @@ impl From<BadLine> for Cause {
 impl Said {
     fn hear(&mut self, name: &HeaderName, value: &[u8]) {
         match *name {
-            header::CONTENT_LENGTH => {
-                for said in list(value) {
-                    let length = number(said);
-                    self.length = match self.lengths {
-                        0 => length,
-                        _ => self.length.filter(|before| length == Some(*before)),
-                    };
-                    self.lengths += 1;
-                }
-            }
-            header::TRANSFER_ENCODING => {
-                self.codings += 1;
-                self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
-            }
+            // What repeats itself in one line is as good as several lines.
+            header::CONTENT_LENGTH => list(value).for_each(|one| self.lengths.note_length(one)),
+            header::TRANSFER_ENCODING => self.lengths.note_coding(value),
             header::CONNECTION => self.closes |= has_word(value, b"close"),
             _ => {}
         }
@@ -160,16 +143,17 @@ impl Said {
 
     /// How the body ends, if there may be one.
     fn body(&self, version: Version) -> Result<Decoder, Cause> {
-        match (self.codings, self.lengths) {
+        let said = &self.lengths;
+        match (said.codings, said.lengths) {
             (0, 0) => Ok(Decoder::UntilClose),
             (0, _) => {
-                let length = self.length.map(Decoder::length);
+                let length = said.length.map(Decoder::length);
                 length.ok_or(Cause::Garbled("its length is ambiguous"))
             }
             _ if version != Version::HTTP_11 => {
                 Err(Cause::Garbled("HTTP/1.0 has no transfer codings"))
             }
-            (1, _) if self.is_chunked => Ok(Decoder::chunked()),
+            (1, _) if said.is_chunked => Ok(Decoder::chunked()),
             // Nobody asked for another one, and whoever passes it on would have to undo it.
             _ => Err(Cause::Garbled("its transfer coding is not one chunked")),
         }
@@ -178,9 +162,11 @@ impl Said {
     /// Whether two readers could disagree on where the answer ends: what comes next on the
     /// connection may not be the next answer to both.
     fn is_ambiguous(&self, status: StatusCode) -> bool {
-        let says_body = self.codings > 0 || self.lengths > 0 && self.length != Some(0);
-        let is_odd = self.codings > 0 && !self.is_chunked;
-        self.lengths + self.codings > 1 || is_odd || status == StatusCode::NO_CONTENT && says_body
+        let said = &self.lengths;
+        let says_body = said.codings > 0 || said.lengths > 0 && said.length != Some(0);
+        let is_odd = said.codings > 0 && !said.is_chunked;
+        let is_contradicted = status == StatusCode::NO_CONTENT && says_body;
+        said.lengths + said.codings > 1 || is_odd || is_contradicted
     }
 }
 
@@ -340,6 +326,9 @@ mod tests {
         let partial = parse(&endless.as_bytes()[..HEAD_MAX - 1], false).unwrap();
         assert!(matches!(partial, Parsed::Partial));
         assert!(parse(endless.as_bytes(), false).is_err());
+        let whole = |len: usize| format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(len - 24));
+        assert!(parse(whole(HEAD_MAX).as_bytes(), false).is_ok());
+        assert!(parse(whole(HEAD_MAX + 1).as_bytes(), false).is_err());
     }
 
     #[test]

@@ -164,6 +164,8 @@ async fn a_silent_tunnel_outlives_the_idle_time_and_keeps_its_place() {
     assert_eq!(tunnel.say(head).await.hear().await.0, 101);
     sleep(brief() * 4).await;
     let mut other = world.call().await;
+    let get = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let _ = other.stream.write_all(get).await;
     assert_eq!(other.hear_all().await, "", "there is no place for it");
     tunnel.say("x").await;
     assert_eq!(within(tunnel.stream.read_u8()).await.unwrap(), b'x');
@@ -171,10 +173,7 @@ async fn a_silent_tunnel_outlives_the_idle_time_and_keeps_its_place() {
     let served = async {
         loop {
             let mut other = world.call().await;
-            let _ = other
-                .stream
-                .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                .await;
+            let _ = other.stream.write_all(get).await;
             if other.stream.read_u8().await.is_ok() {
                 return;
             }

@@ -346,7 +346,10 @@ async fn a_switch_before_the_request_is_written_is_maybe_sent() {
 
 #[tokio::test]
 async fn a_connection_that_ended_or_spoke_before_the_request_carries_none_of_it() {
-    for (said, reason) in [("", "closed the connection before"), (OK, "spoke before")] {
+    for (said, reason) in [
+        ("", "closed the connection before it was asked"),
+        (OK, "spoke before"),
+    ] {
         let peer = Peer::new().await;
         let mut link = peer.upstream.shared.connect().await.unwrap();
         let mut caller = peer.accept().await;
