@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Body;
 use tokio::io::ReadBuf;
+use tokio::task::yield_now;
 
 use super::caps::Permit;
 use super::deadline::Deadline;
@@ -256,13 +257,20 @@ impl<T: Socket> Line<T> {
             self.writing.watch(cx, self.waits.idle, shut)
         })
         .await?;
-        // Who was silent when it was told may have spoken in the same moment.
-        let speaks = |read| matches!(read, Poll::Ready(Ok(Some(()))));
-        if lingers || poll_fn(|cx| Poll::Ready(speaks(self.poll_read(cx, |_, _, _| ())))).await {
+        if lingers || self.is_spoken_to().await {
             self.reading.disarm();
             poll_fn(|cx| self.poll_linger(cx)).await;
         }
         Ok(())
+    }
+
+    /// Whether something comes from a peer that was silent: it may have spoken in the moment in
+    /// which it was told the end.
+    async fn is_spoken_to(&mut self) -> bool {
+        // The runtime knows of what has come only after it has looked.
+        yield_now().await;
+        let speaks = |read| matches!(read, Poll::Ready(Ok(Some(()))));
+        poll_fn(|cx| Poll::Ready(speaks(self.poll_read(cx, |_, _, _| ())))).await
     }
 
     /// Reads and forgets, until the peer closes or the time is over.
