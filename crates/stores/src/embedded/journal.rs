@@ -14,6 +14,7 @@ use onceward::Timestamp;
 mod batch;
 pub mod inside;
 mod place;
+mod runway;
 
 pub(super) use batch::Batch;
 use batch::{Bad, parse};

@@ -82,7 +82,7 @@ impl Started {
             .commit(&base, mark, true)
             .map_err(|error| open_error(folder.path(), error))?;
         sync_folders(&folder.data()).map_err(failed)?;
-        let place = Place::new(&folder.data(), 0, length);
+        let place = Place::in_new(&folder.data(), 0, length);
         let head = Head {
             epoch,
             sequence: mark.sequence,

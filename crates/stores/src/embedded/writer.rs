@@ -303,6 +303,9 @@ impl Writer {
             .for_each(|slot| shared.recent.replacing(*slot));
         let now = shared.clock.now();
         let mark = self.mark.next(now);
+        if shared.sync {
+            self.place.prepare();
+        }
         let written = shared
             .disk
             .writing()
