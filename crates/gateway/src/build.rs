@@ -1,5 +1,7 @@
 //! Building: what requests pass through, from what a configuration says.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +61,7 @@ pub(crate) fn stack(
         engine,
         clock: &clock,
         upstream: &upstream,
+        probed: RefCell::default(),
         executions: Arc::new(Semaphore::new(config.limits.executions)),
         quotas,
     };
@@ -80,6 +83,7 @@ pub(crate) fn stack(
         });
     }
     let rest = build.guard(&config.fallback, REST, config.fallback_probe.as_ref(), None)?;
+    let probed = build.probed.into_inner();
     Ok(Stack {
         routes: Routes::new(routes),
         rest: Ruled {
@@ -90,6 +94,7 @@ pub(crate) fn stack(
         identity,
         forwarding: Arc::new(forwarding(config, &upstream)?),
         upstream,
+        probed: probed.into_values().collect(),
         clock,
         target_max: Settings::default().uri_max,
         access_log: config.log.access,
@@ -121,6 +126,8 @@ struct Build<'a> {
     engine: &'a Engine,
     clock: &'a Arc<dyn Clock>,
     upstream: &'a Upstream,
+    /// The ways to other services that probes ask, by their origins.
+    probed: RefCell<BTreeMap<String, Upstream>>,
     /// What all routes share.
     executions: Arc<Semaphore>,
     quotas: &'a Arc<Quotas>,
@@ -150,6 +157,17 @@ impl Build<'_> {
         })
     }
 
+    /// The way to another service that probes ask, the same for all who ask it.
+    fn probed(&self, origin: &str) -> Result<Upstream, StartError> {
+        if let Some(known) = self.probed.borrow().get(origin) {
+            return Ok(known.clone());
+        }
+        let upstream = upstream_at(self.config, origin, self.clock.clone())?;
+        let mut probed = self.probed.borrow_mut();
+        probed.insert(origin.to_owned(), upstream.clone());
+        Ok(upstream)
+    }
+
     fn prober(
         &self,
         terms: &Terms,
@@ -159,10 +177,7 @@ impl Build<'_> {
         let (upstream, template) = match probe.origin() {
             // Relative to the service that the requests go to.
             None => (self.upstream.clone(), probe.url.clone()),
-            Some((origin, path)) => {
-                let upstream = upstream_at(self.config, origin, self.clock.clone())?;
-                (upstream, path.into())
-            }
+            Some((origin, path)) => (self.probed(origin)?, path.into()),
         };
         Ok(Prober {
             host: host_of(&upstream)?,
@@ -223,5 +238,44 @@ pub(crate) fn settings(config: &Config) -> Settings {
         connections_per_peer_max: limits.connections_per_peer,
         naming: naming(config),
         ..Settings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::{MemoryStore, Policy};
+
+    use super::*;
+    use crate::config::Overrides;
+
+    #[tokio::test]
+    async fn those_who_ask_one_service_share_its_connections() {
+        let text = r#"
+upstream = "http://127.0.0.1:1"
+
+[defaults]
+effect = "probed"
+probe = { url = "http://127.0.0.1:2/payments" }
+
+[[route]]
+match = "POST /refunds"
+probe = { url = "http://127.0.0.1:2/refunds" }
+
+[[route]]
+match = "POST /orders"
+probe = { url = "http://127.0.0.1:3/orders" }
+
+[[route]]
+match = "POST /transfers"
+probe = { url = "/transfers" }
+"#;
+        let config = Config::parse(text, "test", Overrides::default()).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let engine = Engine::new(MemoryStore::new(), Policy::default());
+        let upstream = upstream_by(&config, clock.clone()).unwrap();
+        let identity = Identity::new(&config.identity, true, |_| None).unwrap();
+        let quotas = Arc::new(quotas(&config, clock.clone()));
+        let stack = stack(&config, &engine, upstream, identity, &quotas, clock).unwrap();
+        assert_eq!(stack.probed.len(), 2);
     }
 }

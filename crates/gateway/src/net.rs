@@ -61,6 +61,17 @@ impl Socket for tokio::io::DuplexStream {
     }
 }
 
+/// Has the kernel ask a peer that says nothing whether it is still there, so that a machine that
+/// vanished without a word is noticed within two minutes, even where nobody writes to it.
+#[cfg(not(onceward_simulated))]
+pub(crate) fn expect_signs_of_life(stream: &TcpStream) -> io::Result<()> {
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(10))
+        .with_retries(6);
+    socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
 /// Takes a connection out of the runtime that waits for it.
 #[cfg(not(onceward_simulated))]
 pub(crate) fn leave(stream: TcpStream) -> io::Result<Moving> {
@@ -101,6 +112,12 @@ impl Socket for TcpStream {
     }
 }
 
+/// Nobody vanishes from a simulation without a word.
+#[cfg(onceward_simulated)]
+pub(crate) fn expect_signs_of_life(_stream: &TcpStream) -> io::Result<()> {
+    Ok(())
+}
+
 /// Takes a connection out of the runtime that waits for it.
 #[cfg(onceward_simulated)]
 pub(crate) fn leave(stream: TcpStream) -> io::Result<Moving> {
@@ -130,5 +147,25 @@ pub(crate) fn look(stream: &mut TcpStream) -> io::Result<Look> {
         std::task::Poll::Ready(Ok(0)) => Ok(Look::Ended),
         std::task::Poll::Ready(Ok(_)) => Ok(Look::Spoke),
         std::task::Poll::Ready(Err(error)) => Err(error),
+    }
+}
+
+#[cfg(all(test, not(onceward_simulated)))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_vanished_is_noticed_within_two_minutes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (stream, _) = tokio::join!(TcpStream::connect(addr), listener.accept());
+        let stream = stream.unwrap();
+        expect_signs_of_life(&stream).unwrap();
+        let socket = socket2::SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        let silence = socket.tcp_keepalive_time().unwrap();
+        let asked = socket.tcp_keepalive_interval().unwrap();
+        let in_all = silence + asked * socket.tcp_keepalive_retries().unwrap();
+        assert!(in_all <= Duration::from_secs(120), "{in_all:?}");
     }
 }

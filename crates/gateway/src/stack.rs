@@ -30,6 +30,8 @@ pub(crate) struct Stack {
     pub(crate) rest: Ruled,
     pub(crate) identity: Identity,
     pub(crate) upstream: Upstream,
+    /// The ways to other services, which are only asked about earlier attempts.
+    pub(crate) probed: Vec<Upstream>,
     pub(crate) forwarding: Arc<Forwarding>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) target_max: usize,
@@ -74,6 +76,13 @@ impl Stack {
             ruled.tally.tell(&asked, &response, took);
         }
         response
+    }
+
+    /// Closes the connections that have rested for too long. Call it now and then: without requests
+    /// nobody else does.
+    pub(crate) fn reap(&self) {
+        self.upstream.reap();
+        self.probed.iter().for_each(Upstream::reap);
     }
 
     fn ruled(&self, method: &Method, path: &str) -> &Ruled {

@@ -230,7 +230,7 @@ impl Gateway {
         let mut class = self.engine.store().durability();
         loop {
             tokio::time::sleep(CHORES_EVERY).await;
-            self.stack.upstream.reap();
+            self.stack.reap();
             let now = self.engine.store().durability();
             if now != class {
                 self.tell_class(class, now);

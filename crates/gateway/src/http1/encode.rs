@@ -4,7 +4,7 @@
 
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-    FORWARDED, HOST, HeaderMap, HeaderName, MAX_FORWARDS, SET_COOKIE, TRAILER,
+    COOKIE, FORWARDED, HOST, HeaderMap, HeaderName, MAX_FORWARDS, SET_COOKIE, TRAILER,
 };
 use onceward_http::headers::{strip_hop_by_hop, strip_ours};
 
@@ -66,8 +66,8 @@ pub(crate) fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Whether a field means something where it comes too late for framing, routing, credentials, and
-/// for saying whom a request comes from. Fields of one connection are not asked about.
+/// Whether a field means something where it comes too late for framing, routing, credentials, for
+/// keys, and for saying whom a request comes from. Fields of one connection are not asked about.
 fn may_trail(name: &HeaderName) -> bool {
     let is_early = matches!(
         *name,
@@ -77,12 +77,15 @@ fn may_trail(name: &HeaderName) -> bool {
             | CONTENT_LENGTH
             | CONTENT_RANGE
             | CONTENT_TYPE
+            | COOKIE
             | FORWARDED
             | HOST
             | MAX_FORWARDS
             | SET_COOKIE
     );
-    !is_early && !name.as_str().starts_with("x-forwarded-")
+    let name = name.as_str();
+    let is_ours = matches!(name, "idempotency-key" | "x-idempotency-key" | "x-api-key");
+    !is_early && !is_ours && !name.starts_with("x-forwarded-")
 }
 
 /// Writes a number in decimal or in hex digits.
@@ -154,10 +157,12 @@ mod tests {
             "authorization",
             "connection",
             "content-length",
+            "cookie",
             "forwarded",
             "host",
             "idempotency-attempt",
             "idempotency-fence",
+            "idempotency-key",
             "idempotent-replayed",
             "keep-alive",
             "proxy-authorization",
@@ -166,8 +171,10 @@ mod tests {
             "trailer",
             "transfer-encoding",
             "upgrade",
+            "x-api-key",
             "x-forwarded-for",
             "x-forwarded-host",
+            "x-idempotency-key",
         ] {
             let mut out = Vec::new();
             let trailers = headers(&[(name, "7"), ("x-sum", "1")]);

@@ -16,7 +16,7 @@ use super::stop::Stop;
 use super::streams::Streams;
 use super::wire::Ahead;
 use super::{BoxError, Peer, Received, Settings, http1, http2};
-use crate::net::{Socket, TcpStream};
+use crate::net::{self, Socket, TcpStream};
 
 /// What every connection of a server has in common.
 #[derive(Clone)]
@@ -56,6 +56,7 @@ where
     ) {
         // Answers are written whole; holding back their last segment helps nobody.
         let _ = stream.set_nodelay(true);
+        let _ = net::expect_signs_of_life(&stream);
         // Nothing was asked yet, so there is nothing to finish.
         let opened = self.closing.until(self.open(stream, addr)).await;
         // Boxed, for a connection that says nothing shall not be as large as one that works.

@@ -43,6 +43,10 @@ pub enum Conflict {
     #[error("the target and Host name different hosts")]
     Target,
 
+    /// A target that is no path, which one reads as nothing and another as `/`.
+    #[error("the target must be a path")]
+    NoPath,
+
     /// `CONNECT`, which makes a tunnel of the connection.
     #[error("CONNECT is not served")]
     Connect,
@@ -77,7 +81,7 @@ pub(super) fn conflict(parts: &Parts) -> Option<Conflict> {
     if parts.headers.get_all(CONTENT_LENGTH).iter().count() > 1 {
         return Some(Conflict::RepeatedLength);
     }
-    host_conflict(parts)
+    target_conflict(parts).or_else(|| host_conflict(parts))
 }
 
 /// Says in what way an HTTP/1 request could be misread, if it could. `found` is how many header
@@ -95,6 +99,7 @@ pub(super) fn conflict_of_lines(
     length_conflict(lengths)
         .or((lines.count != found + 2).then_some(Conflict::Unclear))
         .or(lines.has_bare_line_feed.then_some(Conflict::BareLineFeed))
+        .or_else(|| target_conflict(parts))
         .or_else(|| host_conflict(parts))
 }
 
@@ -118,6 +123,13 @@ fn length_conflict(said: &Lengths) -> Option<Conflict> {
         (1.., 0) => Some(Conflict::Coding),
         (0, 0..=1) => None,
     }
+}
+
+/// Only `OPTIONS` may ask for everything, and only `CONNECT` for a host without a path.
+fn target_conflict(parts: &Parts) -> Option<Conflict> {
+    let path = parts.uri.path();
+    let is_path = path.starts_with('/') || (path == "*" && parts.method == Method::OPTIONS);
+    (!is_path).then_some(Conflict::NoPath)
 }
 
 fn host_conflict(parts: &Parts) -> Option<Conflict> {
@@ -331,6 +343,11 @@ mod tests {
         assert_eq!(http2(post().header("host", "b")), Some(Conflict::Target));
         let hosts = post().header("host", "a").header("host", "a");
         assert_eq!(http2(hosts), Some(Conflict::Host));
+        let nothing = http::Uri::from_parts(http::uri::Parts::default()).unwrap();
+        for nowhere in [nothing, "a".parse().unwrap(), "*".parse().unwrap()] {
+            let request = http::Request::post(nowhere).header("host", "a");
+            assert_eq!(http2(request), Some(Conflict::NoPath));
+        }
         let connect = http::Request::builder()
             .method(Method::CONNECT)
             .uri("a:443");

@@ -12,6 +12,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use onceward_http::Profile;
 use onceward_http::problem::{Media, Problem};
+use tokio::task::yield_now;
 
 use super::caps::Permit;
 use super::connection::Common;
@@ -52,7 +53,12 @@ where
     let mut line = Line::new(io, &ahead, &common.settings, permit);
     let mut closing = pin!(common.closing.given());
     let lingers = loop {
-        let next = poll_fn(|cx| line.poll_next(cx, closing.as_mut())).await?;
+        let mut next = poll_fn(|cx| line.poll_next(cx, closing.as_mut())).await?;
+        if matches!(next, Next::Ended) && common.closing.is_given() {
+            // The runtime knows of what has come only after it has looked.
+            yield_now().await;
+            next = poll_fn(|cx| line.poll_next(cx, closing.as_mut())).await?;
+        }
         let after = match next {
             Next::Turn(turn) => answer(&mut line, turn, &common, peer).await?,
             Next::Refused(refusal) => {

@@ -81,6 +81,11 @@ impl Input {
         next
     }
 
+    /// Adds `fresh` bytes, to be looked at later.
+    pub(super) fn keep(&mut self, fresh: &[u8]) {
+        self.with(fresh, |_| (0, ()));
+    }
+
     /// Adds `fresh` bytes, and hands the next piece of a body in them on. Says whether there was
     /// one.
     pub(super) fn hand_on(&mut self, cx: &Context<'_>, feed: &mut Feed, fresh: &[u8]) -> bool {

@@ -40,6 +40,8 @@ pub(super) struct Line<T> {
     pub(super) output: Output,
     /// Whether no byte has come yet.
     is_silent: bool,
+    /// Whether it is known that no more come.
+    is_mute: bool,
     /// The deadline of what is to be read now.
     reading: Deadline,
     /// The deadline of what is to be written now.
@@ -76,6 +78,7 @@ impl<T: Socket> Line<T> {
             input: Input::new(ahead.as_slice(), Limits::of(settings)),
             output: Output::default(),
             is_silent: ahead.as_slice().is_empty(),
+            is_mute: false,
             reading: Deadline::default(),
             writing: Deadline::default(),
             was_held_up: false,
@@ -100,15 +103,14 @@ impl<T: Socket> Line<T> {
         self.io.close_by_reset(resets)
     }
 
-    /// Waits for the next request, unless no more are to begin. Fails when a head takes too long.
+    /// Waits for the next request. Where no more are to begin, only what has come already counts:
+    /// its caller was told that the connection stays. Fails when a head takes too long.
     pub(super) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
         closing: Pin<&mut Given<'_>>,
     ) -> Poll<io::Result<Next>> {
-        if closing.poll(cx).is_ready() {
-            return Poll::Ready(Ok(Next::Ended));
-        }
+        let is_closing = closing.poll(cx).is_ready();
         if !self.input.is_empty()
             && let Some(next) = self.input.next(&[])
         {
@@ -117,6 +119,9 @@ impl<T: Socket> Line<T> {
         loop {
             let was_in_head = self.input.is_in_head();
             let Poll::Ready(read) = self.poll_read(cx, |input, bytes, _| input.next(bytes)) else {
+                if is_closing {
+                    return Poll::Ready(Ok(Next::Ended));
+                }
                 self.is_behind_answer = false;
                 return self.poll_limit(cx);
             };
@@ -219,9 +224,31 @@ impl<T: Socket> Line<T> {
                 Some(feed) => self.fetch(cx, feed)?,
                 None => false,
             };
-            if !fetched && (filled.is_pending() || sent.is_pending()) {
-                return Poll::Pending;
+            if fetched || !(filled.is_pending() || sent.is_pending()) {
+                continue;
             }
+            if sent.is_ready() && feed.as_ref().is_none_or(|feed| feed.is_over()) {
+                return self.poll_hang_up(cx).map(Err);
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Watches a caller to whom there is nothing to say for now: who has gone would be noticed only
+    /// when there is. Fails where nothing was said for the idle time to a caller who says no more.
+    /// One who only closed its side may wait for the rest, and cannot be told from that.
+    fn poll_hang_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        while !self.is_mute && self.input.is_empty() {
+            // What it asks meanwhile waits for its turn.
+            match ready!(self.poll_read(cx, |input, bytes, _| input.keep(bytes))) {
+                Ok(Some(())) => {}
+                Ok(None) => self.is_mute = true,
+                Err(error) => return Poll::Ready(error),
+            }
+        }
+        match self.is_mute {
+            true => self.reading.poll(cx, self.waits.idle),
+            false => Poll::Pending,
         }
     }
 
@@ -244,6 +271,9 @@ impl<T: Socket> Line<T> {
         let sent = self.output.poll_send(cx, Pin::new(&mut self.io));
         if sent.progress {
             self.writing.disarm();
+            if self.is_mute {
+                self.reading.disarm();
+            }
         }
         self.was_held_up |= sent.result.is_pending();
         self.writing.watch(cx, self.waits.idle, sent.result)

@@ -13,7 +13,7 @@ use super::link::Link;
 use super::pool::Origin;
 use super::target::{Target, is_link_local};
 use super::tls::Tls;
-use crate::net::{TcpStream, lookup_host};
+use crate::net::{TcpStream, expect_signs_of_life, lookup_host};
 
 /// Makes connections to one target.
 pub(super) struct Connector {
@@ -77,7 +77,7 @@ impl Connector {
         let mut refused = Cause::NoAddress { host: host.into() };
         for address in addresses {
             match timeout(share, TcpStream::connect(address)).await {
-                Ok(Ok(socket)) => match socket.set_nodelay(true) {
+                Ok(Ok(socket)) => match prepare(&socket) {
                     Ok(()) => return Ok(socket),
                     Err(source) => refused = Cause::Connect { address, source },
                 },
@@ -90,6 +90,12 @@ impl Connector {
         }
         Err(refused)
     }
+}
+
+/// Requests are written whole, and an answer may take any time while its service is there.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    expect_signs_of_life(socket)
 }
 
 impl fmt::Debug for Connector {

@@ -29,7 +29,7 @@ type Streamed = UnsyncBoxBody<Bytes, Infallible>;
 /// A connection in memory, and the server's end of it in a task.
 ///
 /// `/hold` is answered when the gate opens; `/quiet` says one word at once and another when the
-/// gate opens; `/flood` never ends, and `/large` is all there; all else is answered with
+/// gate opens; `/ticks` says one at once and then whenever it opens; `/flood` never ends, and `/large` is all there; all else is answered with
 /// 16 KiB.
 struct Line {
     caller: DuplexStream,
@@ -124,6 +124,17 @@ async fn answer(request: Request<Received>, gate: Arc<Semaphore>) -> Response<St
             let frames = futures_util::StreamExt::chain(frames, stream::once(last));
             StreamBody::new(frames).boxed_unsync()
         }
+        "/ticks" => {
+            let ticks = stream::unfold(1, move |permits| {
+                let gate = Arc::clone(&gate);
+                async move {
+                    gate.add_permits(permits);
+                    gate.acquire().await.unwrap().forget();
+                    Some((frame("tick"), 0))
+                }
+            });
+            StreamBody::new(ticks).boxed_unsync()
+        }
         "/flood" => {
             let frames = stream::repeat_with(|| Ok(Frame::data(Bytes::from(vec![b'x'; 16 << 10]))));
             StreamBody::new(frames).boxed_unsync()
@@ -177,6 +188,46 @@ async fn a_quiet_stream_is_not_cut() {
     line.hear_until("goodbye\r\n0\r\n\r\n").await;
     line.is_open_for(IDLE - SECOND).await;
     line.is_closed_within(SECOND * 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hung_up_on_a_quiet_stream_does_not_keep_its_place() {
+    let mut line = Line::open(Speaks::Http1, 64 << 10);
+    line.get("/quiet").await;
+    line.hear_until("hello\r\n").await;
+    drop(line.caller);
+    let ended = timeout(IDLE + SECOND, line.running).await;
+    assert!(ended.unwrap().unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_no_more_is_told_the_rest_of_a_stream_that_goes_on() {
+    let mut line = Line::open(Speaks::Http1, 64 << 10);
+    line.get("/ticks").await;
+    line.caller.shutdown().await.unwrap();
+    for _ in 0..5 {
+        line.hear_until("tick\r\n").await;
+        let silence = timeout(IDLE / 2, line.caller.read_u8()).await;
+        assert!(silence.is_err(), "{silence:?}");
+        line.gate.add_permits(1);
+    }
+    line.hear_until("tick\r\n").await;
+    let ended = timeout(IDLE + SECOND, line.running).await;
+    assert!(ended.unwrap().unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_behind_a_quiet_stream_waits_for_its_turn() {
+    let mut line = Line::open(Speaks::Http1, 64 << 10);
+    line.get("/quiet").await;
+    line.hear_until("hello\r\n").await;
+    for part in ["GET /hold HTT", "P/1.1\r\nHost: a\r\n\r\n"] {
+        line.caller.write_all(part.as_bytes()).await.unwrap();
+        line.is_open_for(IDLE * 2).await;
+    }
+    line.gate.add_permits(2);
+    line.hear_until("goodbye\r\n0\r\n\r\n").await;
+    line.hear_until("held").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,20 +323,35 @@ async fn who_is_told_the_end_behind_an_answer_may_speak_on_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_silent_at_shutdown_is_not_waited_for_and_who_spoke_is() {
+async fn who_was_silent_at_shutdown_is_not_waited_for_and_who_spoke_is_answered() {
     for speaks in [false, true] {
         let mut line = Line::open(Speaks::Http1, 64 << 10);
-        line.gate.add_permits(1);
+        line.gate.add_permits(2);
         line.get("/hold").await;
         line.hear_until("held").await;
         line.is_open_for(SECOND).await;
         line.closing.give();
         if speaks {
-            line.get("/").await;
+            line.get("/hold").await;
+            line.hear_until("connection: close\r\n").await;
+            line.hear_until("held").await;
         }
         let ended = timeout(SECOND, &mut line.running).await;
         assert_eq!(ended.is_ok(), !speaks);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_came_behind_another_before_shutdown_is_answered() {
+    let mut line = Line::open(Speaks::Http1, 64 << 10);
+    let both = b"GET /quiet HTTP/1.1\r\nHost: a\r\n\r\nGET /hold HTTP/1.1\r\nHost: a\r\n\r\n";
+    line.caller.write_all(both).await.unwrap();
+    line.hear_until("hello\r\n").await;
+    line.closing.give();
+    line.gate.add_permits(2);
+    line.hear_until("goodbye\r\n0\r\n\r\n").await;
+    line.hear_until("connection: close\r\n").await;
+    line.hear_until("held").await;
 }
 
 /// A caller who speaks HTTP/2, with windows as small as may be.

@@ -355,6 +355,27 @@ pub(super) fn targets() -> Vec<Case> {
             Marked(Conflict::Connect),
         ),
         (
+            "host in place of a path",
+            line("GET a HTTP/1.1"),
+            Marked(Conflict::NoPath),
+        ),
+        (
+            "host and port in place of a path",
+            line("POST a:80 HTTP/1.1"),
+            Marked(Conflict::NoPath),
+        ),
+        (
+            "everything, but not for OPTIONS",
+            line("POST * HTTP/1.1"),
+            Marked(Conflict::NoPath),
+        ),
+        ("everything", line("OPTIONS * HTTP/1.1"), One("")),
+        (
+            "absolute without a path",
+            line("GET http://a?b HTTP/1.1"),
+            One(""),
+        ),
+        (
             "absolute, same host",
             line("GET http://a/ HTTP/1.1"),
             One(""),
