@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+mod metered;
+
+pub(crate) use metered::Metered;
 #[cfg(not(onceward_simulated))]
 pub(crate) use tokio::net::{TcpListener, TcpStream, lookup_host};
 #[cfg(onceward_simulated)]
@@ -36,6 +39,10 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin {
     /// Lets a close of the connection be a reset, or an orderly end again. A reset drops what the
     /// other side has not read yet.
     fn close_by_reset(&self, resets: bool) -> io::Result<()>;
+
+    /// How many bytes the kernel took, where that is not what a write says: a layer in between
+    /// takes more, and has it taken later.
+    fn taken(&self) -> u64;
 }
 
 // === impl Socket ===
@@ -44,12 +51,20 @@ impl<T: Socket> Socket for tokio_rustls::server::TlsStream<T> {
     fn close_by_reset(&self, resets: bool) -> io::Result<()> {
         self.get_ref().0.close_by_reset(resets)
     }
+
+    fn taken(&self) -> u64 {
+        self.get_ref().0.taken()
+    }
 }
 
 #[cfg(not(onceward_simulated))]
 impl Socket for TcpStream {
     fn close_by_reset(&self, resets: bool) -> io::Result<()> {
         socket2::SockRef::from(self).set_linger(resets.then_some(Duration::ZERO))
+    }
+
+    fn taken(&self) -> u64 {
+        0
     }
 }
 
@@ -58,6 +73,10 @@ impl Socket for TcpStream {
 impl Socket for tokio::io::DuplexStream {
     fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
         Ok(())
+    }
+
+    fn taken(&self) -> u64 {
+        0
     }
 }
 
@@ -109,6 +128,10 @@ pub(crate) fn look(stream: &mut TcpStream) -> io::Result<Look> {
 impl Socket for TcpStream {
     fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
         Ok(())
+    }
+
+    fn taken(&self) -> u64 {
+        0
     }
 }
 

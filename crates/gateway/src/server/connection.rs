@@ -16,7 +16,7 @@ use super::stop::Stop;
 use super::streams::Streams;
 use super::wire::Ahead;
 use super::{BoxError, Peer, Received, Settings, http1, http2};
-use crate::net::{self, Socket, TcpStream};
+use crate::net::{self, Metered, Socket, TcpStream};
 
 /// What every connection of a server has in common.
 #[derive(Clone)]
@@ -78,7 +78,10 @@ where
         let Some(acceptor) = &self.tls else {
             return sniff(stream, &self.settings).await;
         };
-        let handshake = timeout(self.settings.handshake, acceptor.accept(stream));
+        let handshake = timeout(
+            self.settings.handshake,
+            acceptor.accept(Metered::new(stream)),
+        );
         match Box::pin(handshake).await {
             Ok(Ok(stream)) => {
                 let protocol = match stream.get_ref().1.alpn_protocol() {
@@ -129,7 +132,7 @@ where
 /// A connection whose protocol is known.
 enum Opened {
     Plain(TcpStream, Ahead, Protocol),
-    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>, Protocol),
+    Tls(Box<tokio_rustls::server::TlsStream<Metered>>, Protocol),
 }
 
 /// Reads just enough to tell HTTP/2 with prior knowledge from HTTP/1. The preface may come in

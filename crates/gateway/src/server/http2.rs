@@ -14,7 +14,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use onceward_http::Profile;
 use onceward_http::problem::{Media, Problem};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
 use super::answer::Answer;
@@ -26,6 +25,7 @@ use super::stop::Stop;
 use super::streams::Streams;
 use super::wire::{Ahead, Wire};
 use super::{BoxError, Peer, Received, Settings};
+use crate::net::Socket;
 
 /// Serves a connection until it ends.
 pub(super) async fn talk<S, F, B, T>(
@@ -40,7 +40,7 @@ where
     S: Fn(Request<Received>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Socket + Send + 'static,
 {
     let (service, settings) = (common.service, common.settings);
     let wire = Wire::new(io, ahead, &settings, streams.clone(), permit);

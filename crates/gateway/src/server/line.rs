@@ -268,8 +268,9 @@ impl<T: Socket> Line<T> {
 
     /// Sends what is to be written; fails when the caller takes none of it for too long.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let before = self.io.taken();
         let sent = self.output.poll_send(cx, Pin::new(&mut self.io));
-        if sent.progress {
+        if sent.progress || self.io.taken() != before {
             self.writing.disarm();
             if self.is_mute {
                 self.reading.disarm();

@@ -91,6 +91,10 @@ impl Socket for Script {
     fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
         Ok(())
     }
+
+    fn taken(&self) -> u64 {
+        0
+    }
 }
 
 impl AsyncRead for Script {

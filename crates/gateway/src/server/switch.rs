@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::caps::Permit;
 use super::deadline::Deadline;
+use crate::net::Socket;
 
 /// The caller's connection, once it has switched protocols.
 ///
@@ -35,7 +36,7 @@ pub struct NotSwitched;
 ///
 /// A caller that takes none of the bytes that wait for it loses the connection, as in HTTP.
 pub struct Switched {
-    io: Box<dyn Stream>,
+    io: Box<dyn Socket + Send>,
     /// Bytes that were read behind the request.
     ahead: Vec<u8>,
     given: usize,
@@ -48,10 +49,6 @@ pub struct Switched {
 /// The server's end of a switch.
 #[derive(Debug)]
 pub(super) struct Lever(oneshot::Sender<Switched>);
-
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// Makes both ends.
 pub(super) fn pair() -> (Lever, Switch) {
@@ -89,7 +86,7 @@ impl Future for Switch {
 impl Switched {
     pub(super) fn new<T>(io: T, ahead: Vec<u8>, idle: Duration, permit: Permit) -> Self
     where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: Socket + Send + 'static,
     {
         Self {
             io: Box::new(io),
@@ -99,6 +96,20 @@ impl Switched {
             idle,
             _permit: permit,
         }
+    }
+
+    /// Passes on what came of writing, with a limit where that has to wait and nothing was taken
+    /// since there were so many bytes `before`.
+    fn wrote<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        before: u64,
+        result: Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        if self.io.taken() != before {
+            self.writing.disarm();
+        }
+        self.writing.watch(cx, self.idle, result)
     }
 }
 
@@ -129,21 +140,21 @@ impl AsyncWrite for Switched {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        let written = Pin::new(&mut this.io).poll_write(cx, buf);
-        this.writing.watch(cx, this.idle, written)
+        let before = self.io.taken();
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.wrote(cx, before, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let flushed = Pin::new(&mut this.io).poll_flush(cx);
-        this.writing.watch(cx, this.idle, flushed)
+        let before = self.io.taken();
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.wrote(cx, before, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let shut = Pin::new(&mut this.io).poll_shutdown(cx);
-        this.writing.watch(cx, this.idle, shut)
+        let before = self.io.taken();
+        let shut = Pin::new(&mut self.io).poll_shutdown(cx);
+        self.wrote(cx, before, shut)
     }
 }
 

@@ -3,6 +3,7 @@ mod corpus;
 mod cut;
 mod ending;
 mod idle;
+mod layer;
 mod limits;
 mod pieces;
 mod protocols;

@@ -15,6 +15,7 @@ use super::Settings;
 use super::caps::Permit;
 use super::deadline::Deadline;
 use super::streams::Streams;
+use crate::net::Socket;
 
 /// A connection under watch.
 ///
@@ -138,6 +139,18 @@ impl<T> Wire<T> {
     }
 }
 
+impl<T: Socket> Wire<T> {
+    /// Lets `act` write, and takes note if anything was taken.
+    fn with_io<R>(&mut self, act: impl FnOnce(Pin<&mut T>) -> R) -> R {
+        let before = self.io.taken();
+        let result = act(Pin::new(&mut self.io));
+        if self.io.taken() != before {
+            self.writing.disarm();
+        }
+        result
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -163,14 +176,14 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
+impl<T: Socket> AsyncWrite for Wire<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.io).poll_write(cx, buf);
+        let written = this.with_io(|io| io.poll_write(cx, buf));
         this.wrote(cx, written)
     }
 
@@ -180,7 +193,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
+        let written = this.with_io(|io| io.poll_write_vectored(cx, bufs));
         this.wrote(cx, written)
     }
 
@@ -190,13 +203,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let flushed = Pin::new(&mut this.io).poll_flush(cx);
+        let flushed = this.with_io(|io| io.poll_flush(cx));
         this.writing.watch(cx, this.limits.idle, flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let shut = Pin::new(&mut this.io).poll_shutdown(cx);
+        let shut = this.with_io(|io| io.poll_shutdown(cx));
         this.writing.watch(cx, this.limits.idle, shut)
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::error::Cause;
-use super::io::{Io, Metered};
+use super::io::Io;
 use super::link::Link;
 use super::pool::Origin;
 use super::target::{Target, is_link_local};
 use super::tls::Tls;
-use crate::net::{TcpStream, expect_signs_of_life, lookup_host};
+use crate::net::{Metered, TcpStream, expect_signs_of_life, lookup_host};
 
 /// Makes connections to one target.
 pub(super) struct Connector {
@@ -49,11 +49,11 @@ impl Connector {
 
     async fn open(&self, origin: Origin) -> Result<Box<Link>, Cause> {
         let socket = self.dial().await?;
-        let metered = Metered::new(socket);
         let io = match &self.tls {
-            None => Io::Plain(metered),
+            None => Io::Plain(Metered::new(socket)),
             Some(tls) => {
-                let connecting = tls.connector.connect(tls.host.clone(), metered);
+                let socket = Metered::below_tls(socket);
+                let connecting = tls.connector.connect(tls.host.clone(), socket);
                 Io::Tls(Box::new(connecting.await.map_err(Cause::Tls)?))
             }
         };

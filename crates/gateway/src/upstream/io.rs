@@ -1,4 +1,4 @@
-//! Sockets that keep count of what the kernel took.
+//! The way to the upstream: a connection, encrypted or not.
 
 use std::io;
 use std::pin::Pin;
@@ -7,16 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use crate::net::{self, Look, TcpStream};
-
-/// A socket that knows how many bytes the kernel took.
-///
-/// It stands below TLS, because what counts is what left, not what was encrypted.
-#[derive(Debug)]
-pub(super) struct Metered {
-    socket: TcpStream,
-    written: u64,
-}
+use crate::net::Metered;
 
 /// The way to the upstream, plain or encrypted.
 #[derive(Debug)]
@@ -25,79 +16,14 @@ pub(super) enum Io {
     Tls(Box<TlsStream<Metered>>),
 }
 
-// === impl Metered ===
-
-impl Metered {
-    pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, written: 0 }
-    }
-
-    /// Asks the kernel whether the idle connection is still open; one that speaks is broken.
-    ///
-    /// A poll would ask the runtime, which learns of an end of file only when it next looks at
-    /// its events; that may be after the request is written.
-    fn is_silent(&mut self) -> bool {
-        matches!(net::look(&mut self.socket), Ok(Look::Silent))
-    }
-
-    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.written += bytes as u64;
-        }
-        written
-    }
-}
-
-impl AsyncRead for Metered {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Metered {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.count(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.count(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
-    }
-}
-
 // === impl Io ===
 
 impl Io {
     /// How many bytes the kernel took so far.
     pub(super) fn written(&self) -> u64 {
         match self {
-            Self::Plain(io) => io.written,
-            Self::Tls(io) => io.get_ref().0.written,
+            Self::Plain(io) => io.written(),
+            Self::Tls(io) => io.get_ref().0.written(),
         }
     }
 
@@ -106,7 +32,7 @@ impl Io {
         match self {
             Self::Plain(io) => io.is_silent(),
             // What the kernel gave away already may still be said, or be a close of TLS.
-            Self::Tls(io) => io.get_mut().0.is_silent() && is_quiet(io),
+            Self::Tls(io) => io.get_mut().0.is_silent() && is_at_rest(io),
         }
     }
 
@@ -118,7 +44,7 @@ impl Io {
     pub(super) fn let_go(&mut self) -> bool {
         match self {
             Self::Plain(_) => true,
-            Self::Tls(io) => is_quiet(io),
+            Self::Tls(io) => is_at_rest(io),
         }
     }
 
@@ -133,6 +59,12 @@ impl Io {
         let len = read.filled().len();
         Poll::Ready(Ok(&scratch[..len]))
     }
+}
+
+/// Whether nothing more was read than what was handed on. The beginning of a record that is not
+/// whole waits where nobody above sees it, and would be said behind the next request.
+fn is_at_rest(io: &mut TlsStream<Metered>) -> bool {
+    is_quiet(io) && io.get_ref().0.is_whole()
 }
 
 /// Whether there is nothing to read, not even an end. Nobody is woken when there is.

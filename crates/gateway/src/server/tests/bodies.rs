@@ -234,6 +234,10 @@ impl Socket for BufStream<DuplexStream> {
     fn close_by_reset(&self, _resets: bool) -> io::Result<()> {
         Ok(())
     }
+
+    fn taken(&self) -> u64 {
+        0
+    }
 }
 
 #[tokio::test]

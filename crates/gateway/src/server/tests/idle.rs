@@ -16,7 +16,9 @@ use tokio::io::{DuplexStream, duplex};
 
 use super::super::caps::Permit;
 use super::super::wire::Ahead;
+use super::layer::Layer;
 use super::*;
+use crate::net::Socket;
 
 const IDLE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,6 +51,19 @@ enum Speaks {
 impl Line {
     fn open(speaks: Speaks, buffer: usize) -> Self {
         let (caller, io) = duplex(buffer);
+        Self::open_on(speaks, caller, io)
+    }
+
+    /// With a layer in between that takes what is written and hands it on later, as TLS does.
+    fn open_layered(speaks: Speaks, buffer: usize) -> Self {
+        let (caller, io) = duplex(buffer);
+        Self::open_on(speaks, caller, Layer::over(io))
+    }
+
+    fn open_on<T>(speaks: Speaks, caller: DuplexStream, io: T) -> Self
+    where
+        T: Socket + Send + 'static,
+    {
         let gate = Arc::new(Semaphore::new(0));
         let service = {
             let gate = Arc::clone(&gate);
@@ -245,24 +260,28 @@ async fn empty_lines_do_not_keep_a_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_takes_its_answer_slowly_is_not_idle() {
-    let mut line = Line::open(Speaks::Http1, 1 << 10);
-    line.get("/").await;
-    line.hear_until("\r\n\r\n").await;
-    let mut piece = [0; 1 << 10];
-    for _ in 0..16 {
-        sleep(IDLE - SECOND).await;
-        within(line.caller.read_exact(&mut piece)).await.unwrap();
+    for open in [Line::open, Line::open_layered] {
+        let mut line = open(Speaks::Http1, 1 << 10);
+        line.get("/").await;
+        line.hear_until("\r\n\r\n").await;
+        let mut piece = [0; 1 << 10];
+        for _ in 0..16 {
+            sleep(IDLE - SECOND).await;
+            within(line.caller.read_exact(&mut piece)).await.unwrap();
+        }
+        line.is_open_for(IDLE / 2).await;
+        line.is_closed_within(IDLE * 2).await;
     }
-    line.is_open_for(IDLE / 2).await;
-    line.is_closed_within(IDLE * 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_takes_nothing_is_cut_off() {
-    let mut line = Line::open(Speaks::Http1, 1 << 10);
-    line.get("/flood").await;
-    let ended = timeout(IDLE + SECOND, &mut line.running).await;
-    assert!(ended.unwrap().unwrap().is_err());
+    for open in [Line::open, Line::open_layered] {
+        let mut line = open(Speaks::Http1, 1 << 10);
+        line.get("/flood").await;
+        let ended = timeout(IDLE + SECOND, &mut line.running).await;
+        assert!(ended.unwrap().unwrap().is_err());
+    }
 }
 
 #[tokio::test(start_paused = true)]

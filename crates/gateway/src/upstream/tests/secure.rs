@@ -127,6 +127,32 @@ async fn an_encrypted_connection_at_rest_keeps_nobody_alive() {
 }
 
 #[tokio::test]
+async fn a_connection_on_which_more_has_begun_is_not_used_again() {
+    for len in [0, 1, 5, 20] {
+        let authority = Authority::new();
+        let acceptor = authority.acceptor("127.0.0.1");
+        let peer = Peer::with("https", "", authority.trusted()).await;
+        let (sent, _caller) = tokio::join!(peer.post(Care::Fresh), async {
+            let mut caller = secured(&peer, &acceptor).await;
+            caller.request().await;
+            let (socket, tls) = caller.stream.get_mut();
+            let mut record = || {
+                let mut bytes = Vec::new();
+                tls.writer().write_all(OK.as_bytes()).unwrap();
+                tls.write_tls(&mut bytes).unwrap();
+                bytes
+            };
+            // The answer, and the beginning of one that nobody asked for.
+            let bytes = [&record()[..], &record()[..len]].concat();
+            socket.write_all(&bytes).await.unwrap();
+            caller
+        });
+        assert_eq!(text(sent.unwrap()).await.unwrap(), "ok");
+        assert_eq!(peer.at_rest(), usize::from(len == 0), "{len}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_ends_with_its_connection_ends_with_a_word_of_tls() {
     for says_goodbye in [true, false] {
         let authority = Authority::new();
