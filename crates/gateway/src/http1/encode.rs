@@ -84,8 +84,8 @@ fn may_trail(name: &HeaderName) -> bool {
             | SET_COOKIE
     );
     let name = name.as_str();
-    let is_ours = matches!(name, "idempotency-key" | "x-idempotency-key" | "x-api-key");
-    !is_early && !is_ours && !name.starts_with("x-forwarded-")
+    let is_key = matches!(name, "idempotency-key" | "x-idempotency-key" | "x-api-key");
+    !is_early && !is_key && !name.starts_with("x-forwarded-")
 }
 
 /// Writes a number in decimal or in hex digits.

@@ -14,9 +14,8 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{DuplexStream, duplex};
 
-use super::super::caps::Permit;
 use super::super::wire::Ahead;
-use super::layer::Layer;
+use super::layer::{Layer, permit};
 use super::*;
 use crate::net::Socket;
 
@@ -162,11 +161,6 @@ async fn answer(request: Request<Received>, gate: Arc<Semaphore>) -> Response<St
         _ => Full::new(vec![b'x'; 16 << 10].into()).boxed_unsync(),
     };
     Response::new(body)
-}
-
-fn permit(settings: &Settings) -> Permit {
-    let caps = Caps::new(settings);
-    caps.admit(Ipv4Addr::LOCALHOST.into()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,22 @@
 //! Layers between a connection and its socket, as TLS is one.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{DuplexStream, ReadBuf, duplex};
+use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 
+use super::super::Settings;
+use super::super::caps::{Caps, Permit};
+use super::super::stop::Stop;
+use super::super::streams::Streams;
+use super::super::switch::Switched;
+use super::super::wire::{Ahead, Wire};
 use crate::net::Socket;
 
 /// Takes what is written, and hands it on where there is room.
@@ -82,4 +93,47 @@ impl AsyncWrite for Layer {
         ready!(self.poll_hand_on(cx))?;
         Pin::new(&mut self.below).poll_shutdown(cx)
     }
+}
+
+/// A place for a connection.
+pub(super) fn permit(settings: &Settings) -> Permit {
+    let caps = Caps::new(settings);
+    caps.admit(Ipv4Addr::LOCALHOST.into()).unwrap()
+}
+
+/// Asserts that a caller may take everything that waits in the layer, a little at a time.
+async fn lets_its_caller_be_slow(mut io: impl AsyncWrite + Unpin, mut caller: DuplexStream) {
+    const PIECE: usize = 1 << 10;
+    // It is closed behind an error, so that nobody waits for more.
+    let said = async move {
+        io.write_all(&[b'x'; 16 * PIECE]).await?;
+        io.flush().await
+    };
+    let heard = async {
+        for _ in 0..16 {
+            sleep(Settings::default().idle - Duration::from_secs(1)).await;
+            caller.read_exact(&mut [0; PIECE]).await.unwrap();
+        }
+    };
+    let (said, ()) = tokio::join!(said, heard);
+    said.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_takes_what_waits_in_a_layer_slowly_is_not_cut_off() {
+    let settings = Settings::default();
+    let (caller, io) = duplex(1 << 10);
+    let switched = Switched::new(
+        Layer::over(io),
+        Vec::new(),
+        settings.idle,
+        permit(&settings),
+    );
+    lets_its_caller_be_slow(switched, caller).await;
+
+    let (caller, io) = duplex(1 << 10);
+    let streams = Streams::new(TaskTracker::new(), Stop::default());
+    let (ahead, permit) = (Ahead::default(), permit(&settings));
+    let wire = Wire::new(Layer::over(io), ahead, &settings, streams, permit);
+    lets_its_caller_be_slow(wire, caller).await;
 }
