@@ -18,15 +18,20 @@ use onceward::clock::GuardedClock;
 use onceward::record::StateName;
 use onceward::store::{Error, Filter, Hints, Insert, Page, Reply, Swap, Swept, hints};
 use onceward::{Durability, Fence, Record, SlotId, Store, Timestamp};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, oneshot};
 
 mod base;
 mod batch;
+mod board;
 mod claims;
 mod couriers;
 mod disk;
+mod file;
+mod group;
 mod head;
+mod intake;
 mod journal;
+mod judge;
 mod keeper;
 mod layout;
 mod lull;
@@ -51,9 +56,15 @@ pub use options::Options;
 pub use repair::{Cut, Loss, Repaired, repair, repair_dry_run};
 
 use base::{Base, unavailable};
+use board::Board;
 use claims::Claims;
 use couriers::Couriers;
 use disk::Reserve;
+use file::Filer;
+use group::Fate;
+use intake::Intake;
+use journal::Pen;
+use judge::{Judged, Write};
 use keeper::Keeper;
 use layout::Folder;
 use lull::Lull;
@@ -62,8 +73,8 @@ use recent::Recent;
 use shared::Shared;
 use start::Started;
 use sweep::{Cursor, Sweep};
-use value::Draft;
-use writer::{Answer, Ask, Became, Write, Writer};
+use value::{Draft, Value};
+use writer::Writer;
 
 use crate::OpenError;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -87,11 +98,18 @@ use crate::sync::{Mutex, RwLock};
 #[derive(Debug)]
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
-    asks: mpsc::Sender<Ask>,
     writer: Mutex<Option<JoinHandle<()>>>,
     reader: Reader,
     /// A page takes longer than a record, so lists have a thread of their own.
     lister: Reader,
+}
+
+/// What became of a write.
+enum Became {
+    Done,
+    /// This is in the slot instead.
+    Found(Option<Arc<Record>>),
+    Late,
 }
 
 const KIND: &str = "embedded";
@@ -121,8 +139,7 @@ impl EmbeddedStore {
             return;
         };
         self.shared.is_closing.store(true, Ordering::Release);
-        // If the queue is full the writer is awake anyway.
-        let _ = self.asks.try_send(Ask::Wake);
+        self.shared.intake.close();
         if writer.join().is_err() {
             tracing::error!("the writer of the embedded store panicked");
         }
@@ -140,7 +157,8 @@ impl EmbeddedStore {
             clock: machine,
             recent,
             reserve,
-            memtable,
+            journal,
+            large,
             disk,
         } = options;
         let folder = Folder::lock(&path)?;
@@ -151,39 +169,43 @@ impl EmbeddedStore {
             place,
             mark,
         } = Started::new(&folder, sync, Arc::clone(&machine))?;
+        let is_large = base.len() >= large;
         let shared = Arc::new(Shared {
             folder,
             base: RwLock::new(Some(base)),
             clock,
             machine,
+            board: Board::new(),
+            intake: Intake::new(),
             recent: Recent::new(recent),
             couriers: Couriers::default(),
             disk,
+            reserve: Mutex::new(Reserve::new(reserve)),
             sync,
-            memtable,
+            journal,
+            large,
             changes: Mutex::new(Some(broadcast::channel(Self::HINTS).0)),
             is_watched: AtomicBool::new(false),
+            is_large: AtomicBool::new(is_large),
             is_down: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
         });
-        let (asks, waiting) = mpsc::channel(Writer::QUEUE);
         let no_thread = |source: io::Error| OpenError::io(&path, source);
         let writer = Writer {
             shared: Arc::clone(&shared),
-            asks: waiting,
             claims: Claims::default(),
             cursor: Cursor::at(head.swept),
             chores: Cursor::chores(),
             mark,
-            place,
+            pen: Pen::take_over(&place, sync).map_err(|error| OpenError::io(&path, error))?,
+            filer: Filer::default(),
+            gone: Vec::new(),
             epoch: head.epoch,
             keeper: Keeper::start(path.clone(), head).map_err(no_thread)?,
-            reserve: Reserve::new(reserve),
             batch: Default::default(),
-            waiting: Vec::new(),
-            couriers: Vec::new(),
+            group: None,
             sweeps: Default::default(),
-            answered: 0,
+            taken: 0,
             lull: Lull::default(),
         };
         let reader = Reader::start("onceward-reader", Arc::clone(&shared)).map_err(no_thread)?;
@@ -194,7 +216,6 @@ impl EmbeddedStore {
             .map_err(no_thread)?;
         Ok(Self {
             shared,
-            asks,
             writer: Mutex::new(Some(writer)),
             reader,
             lister,
@@ -207,36 +228,57 @@ impl EmbeddedStore {
         seen: Option<Fence>,
         record: Option<&Record>,
         not_after: Timestamp,
-    ) -> Result<Answer, Error> {
-        let (reply, answer) = oneshot::channel();
-        let is_beginning = record.is_some_and(|record| seen.is_none() || is_new_claim(record));
-        self.ask(Ask::Write(Write {
+    ) -> Result<Reply<Became>, Error> {
+        let shared = &*self.shared;
+        let mut write = Write {
             slot,
             seen,
             draft: record.map(Draft::of),
-            is_beginning,
+            is_beginning: record.is_some_and(|record| seen.is_none() || is_new_claim(record)),
             not_after,
-            reply,
-            courier: self.shared.couriers.here(),
-        }))
-        .await?;
-        let answer = answer.await;
-        let answer = answer.map_err(|_| unavailable("it failed while it was writing"))??;
-        if let (Became::Done, Some(record)) = (&answer.became, record)
-            && record.outcome().is_some()
-        {
-            let record = Arc::new(record.stamped(answer.now));
-            self.shared.recent.fill(slot, answer.ticket, &record);
+        };
+        let (now, group) = loop {
+            match self.judge(&mut write).await? {
+                Judged::Late(now) => return Ok(Reply::new(Became::Late, now)),
+                Judged::Found(now, ticket, found) => {
+                    let found = self.found(slot, ticket, found)?;
+                    return Ok(Reply::new(Became::Found(found), now));
+                }
+                Judged::Written(now, group) => break (now, group),
+                Judged::Wait(group) => {
+                    // However it ended: what the slot holds is known again, or nothing is.
+                    group.wait(&shared.couriers).await;
+                }
+                Judged::Look => unreachable!("whoever may wait looks"),
+            }
+        };
+        match group.wait(&shared.couriers).await {
+            Fate::Unknown => Err(unavailable("it failed while it was writing")),
+            Fate::Durable if group.is_late(slot) => Ok(Reply::new(Became::Late, now)),
+            Fate::Durable => Ok(Reply::new(Became::Done, now)),
         }
-        Ok(answer)
     }
 
-    async fn ask(&self, ask: Ask) -> Result<(), Error> {
+    /// Judges a write here, or on a thread that may wait for a disk.
+    async fn judge(&self, write: &mut Write) -> Result<Judged, Error> {
         if self.shared.is_down.load(Ordering::Acquire) {
             return Err(unavailable("it is being opened"));
         }
-        let sent = self.asks.send(ask).await;
-        sent.map_err(|_| unavailable("it is closed"))
+        let here = match self.shared.base.read().as_ref() {
+            Some(base) => self.shared.judge(base, write, false)?,
+            None => return Err(unavailable("it is not open")),
+        };
+        if !matches!(here, Judged::Look) {
+            return Ok(here);
+        }
+        let mut elsewhere = write.take();
+        let judge = move |shared: &Shared, base: &Base| {
+            let judged = shared.judge(base, &mut elsewhere, true)?;
+            Ok((judged, elsewhere))
+        };
+        let (judged, back) = Box::pin(self.reader.run(judge)).await?;
+        *write = back;
+        Ok(judged)
     }
 
     /// Reads what a write found, and remembers it if it is an answer.
@@ -244,7 +286,7 @@ impl EmbeddedStore {
         &self,
         slot: SlotId,
         ticket: recent::Ticket,
-        value: Option<value::Value>,
+        value: Option<Value>,
     ) -> Result<Option<Arc<Record>>, Error> {
         let Some(value) = value else {
             return Ok(None);
@@ -252,20 +294,6 @@ impl EmbeddedStore {
         let record = read::decode(slot, &value)?;
         self.shared.recent.fill(slot, ticket, &record);
         Ok(Some(record))
-    }
-
-    fn swapped(&self, slot: SlotId, answer: Answer) -> Result<Reply<Swap>, Error> {
-        let Answer {
-            now,
-            ticket,
-            became,
-        } = answer;
-        let swap = match became {
-            Became::Done => Swap::Done,
-            Became::Late => Swap::Late,
-            Became::Found(value) => Swap::Moved(self.found(slot, ticket, value)?),
-        };
-        Ok(Reply::new(swap, now))
     }
 }
 
@@ -283,16 +311,11 @@ impl Store for EmbeddedStore {
         record: &Record,
         not_after: Timestamp,
     ) -> Result<Reply<Insert>, Error> {
-        let Answer {
-            now,
-            ticket,
-            became,
-        } = self.write(slot, None, Some(record), not_after).await?;
-        let insert = match became {
+        let Reply { value, now } = self.write(slot, None, Some(record), not_after).await?;
+        let insert = match value {
             Became::Done => Insert::Done,
             Became::Late => Insert::Late,
-            Became::Found(value) => {
-                let found = self.found(slot, ticket, value)?;
+            Became::Found(found) => {
                 Insert::Taken(found.expect("an empty slot would have been taken"))
             }
         };
@@ -306,8 +329,10 @@ impl Store for EmbeddedStore {
         record: &Record,
         not_after: Timestamp,
     ) -> Result<Reply<Swap>, Error> {
-        let answer = self.write(slot, Some(seen), Some(record), not_after);
-        self.swapped(slot, answer.await?)
+        let reply = self
+            .write(slot, Some(seen), Some(record), not_after)
+            .await?;
+        Ok(Reply::new(reply.value.into(), reply.now))
     }
 
     async fn remove(
@@ -316,11 +341,17 @@ impl Store for EmbeddedStore {
         seen: Fence,
         not_after: Timestamp,
     ) -> Result<Reply<Swap>, Error> {
-        let answer = self.write(slot, Some(seen), None, not_after);
-        self.swapped(slot, answer.await?)
+        let reply = self.write(slot, Some(seen), None, not_after).await?;
+        Ok(Reply::new(reply.value.into(), reply.now))
     }
 
     async fn get(&self, slot: SlotId) -> Result<Reply<Option<Arc<Record>>>, Error> {
+        if !self.shared.is_down.load(Ordering::Acquire)
+            && let Some(found) = self.shared.board.get(slot)
+        {
+            let record = found.map(|value| read::decode(slot, &value)).transpose()?;
+            return Ok(Reply::new(record, self.shared.clock.now()));
+        }
         let read = move |shared: &Shared, base: &Base| read::get(shared, base, slot);
         self.reader.run(read).await
     }
@@ -330,7 +361,8 @@ impl Store for EmbeddedStore {
         if shared.is_down.load(Ordering::Acquire) || shared.is_closing.load(Ordering::Acquire) {
             return None;
         }
-        let record = shared.recent.get(slot)?;
+        let record = shared.recent.get(slot);
+        let record = record.or_else(|| read::recall(shared, slot))?;
         Some(Reply::new(record, shared.clock.now()))
     }
 
@@ -353,8 +385,12 @@ impl Store for EmbeddedStore {
 
     async fn sweep(&self, before: Timestamp, limit: usize) -> Result<Reply<Swept>, Error> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Ask::Sweep(Sweep::new(before, limit, reply)))
-            .await?;
+        if self.shared.is_down.load(Ordering::Acquire) {
+            return Err(unavailable("it is being opened"));
+        }
+        let sweep = Sweep::new(before, limit, reply);
+        let asked = self.shared.intake.sweep(sweep);
+        asked.map_err(|_| unavailable("it is closed"))?;
         let answer = answer.await;
         let Reply { value: found, now } =
             answer.map_err(|_| unavailable("it failed while it was sweeping"))??;
@@ -394,6 +430,18 @@ impl Store for EmbeddedStore {
 
     fn kind(&self) -> &'static str {
         KIND
+    }
+}
+
+// === impl Swap ===
+
+impl From<Became> for Swap {
+    fn from(became: Became) -> Self {
+        match became {
+            Became::Done => Self::Done,
+            Became::Found(found) => Self::Moved(found),
+            Became::Late => Self::Late,
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl Image {
     /// A store with records in tables, in blobs and in the journal.
     async fn new() -> Self {
         let folder = scratch();
-        let options = EmbeddedStore::at(folder.path()).memtable(8 << 10);
+        let options = EmbeddedStore::at(folder.path()).journal(8 << 10);
         let store = options.open().expect("a new store opens");
         let has = |name: &str| {
             let folder = folder.path().join("data/keyspaces/1").join(name);

@@ -27,9 +27,9 @@ pub enum Workload {
     Sweep,
     /// Outcomes of many pages.
     Large,
-    /// Memory for little, so that journals, tables and blobs come and go.
+    /// Little in a journal, so that journals, tables and blobs come and go.
     Flush,
-    /// So much that a journal is full, and another one begun.
+    /// So much that a long journal is full, and another one begun.
     Rotate,
     /// Repairs a store that is sound.
     Repair,
@@ -104,11 +104,12 @@ pub fn work(workload: Workload, folder: &Path, seed: u64) -> Result<(), BoxError
 }
 
 async fn run(workload: Workload, folder: &Path, seed: u64) -> Result<(), BoxError> {
-    let memtable = match workload {
-        Workload::Flush | Workload::Rotate => 3 << 10,
+    let journal = match workload {
+        Workload::Flush => 3 << 10,
+        Workload::Rotate => 16 << 20,
         _ => 32 << 20,
     };
-    let store = EmbeddedStore::at(folder).memtable(memtable).open()?;
+    let store = EmbeddedStore::at(folder).journal(journal).open()?;
     let store = Arc::new(store);
     // As every process begins; the secret is a record like any other to the store.
     let engine = Engine::builder(Arc::clone(&store) as Arc<dyn Store>).build();
@@ -144,7 +145,7 @@ async fn run(workload: Workload, folder: &Path, seed: u64) -> Result<(), BoxErro
 impl Teller {
     /// Writes as much as a journal holds, over and over into one slot.
     async fn fill(&self) -> Result<(), BoxError> {
-        const JOURNAL: usize = 64_000_000;
+        const JOURNAL: usize = 18_000_000;
         const BODY: usize = 1_000_000;
         let slot = records::slot("filling");
         say(&format!("any {slot}"));

@@ -37,7 +37,16 @@ pub(super) struct Base {
     pub(super) index: Keyspace,
 }
 
+/// What the database is divided into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Records,
+    Index,
+}
+
 const MIB: u64 = 1 << 20;
+/// How much is written to a journal before what it says is filed.
+pub(super) const JOURNAL: u64 = 32 * MIB;
 /// Memtables are rotated by us: the database's own rotation can wait for itself forever when it
 /// has one worker, and is slower with two.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
@@ -49,6 +58,9 @@ const SEPARATE_FROM: u32 = 256;
 /// Bounds the time that an open takes.
 const JOURNALS: u64 = 128 * MIB;
 const BLOCKS: u64 = 64 * MIB;
+/// As many records can be looked up by whoever asks for one: filters take 10 bits for each, and the
+/// blocks that lead to records about as much.
+pub(super) const LARGE: usize = 10_000_000;
 
 // === impl Base ===
 
@@ -80,12 +92,19 @@ impl Base {
     }
 
     /// A batch that is as durable as `sync` says once it is committed.
-    pub(super) fn batch(&self, sync: bool, capacity: usize) -> OwnedWriteBatch {
-        let mode = match sync && !seeded(Bug::FsyncSkipped) {
+    pub(super) fn batch(&self, sync: bool) -> OwnedWriteBatch {
+        let mode = match sync {
             true => PersistMode::SyncData,
             false => PersistMode::Buffer,
         };
-        OwnedWriteBatch::with_capacity(self.db.clone(), capacity).durability(Some(mode))
+        self.db.batch().durability(Some(mode))
+    }
+
+    pub(super) fn part(&self, part: Part) -> &Keyspace {
+        match part {
+            Part::Records => &self.records,
+            Part::Index => &self.index,
+        }
     }
 
     /// Returns what is in `slot`.
@@ -131,29 +150,37 @@ impl Base {
         Ok([mark(&self.records)?, mark(&self.index)?])
     }
 
-    /// Waits until the database takes another batch. Fails if it never will.
+    /// How many records there are, about.
+    pub(super) fn len(&self) -> usize {
+        self.records.approximate_len()
+    }
+
+    /// Waits until the database takes another batch, or another table. Fails if it never will.
     pub(super) fn wait_for_room(&self) -> fjall::Result<()> {
         let is_full = |keyspace: &Keyspace| {
             keyspace.sealed_memtable_count() >= SEALED_MAX
                 || keyspace.tree.l0_run_count() >= RUNS_MAX
         };
         while is_full(&self.records) || is_full(&self.index) {
-            // Says whether a worker died.
-            self.db.persist(PersistMode::Buffer)?;
+            self.check()?;
             thread::park_timeout(Duration::from_millis(1));
         }
         Ok(())
     }
 
-    /// Seals memtables of more than `max` bytes, half of that for the index. `true` if one was.
-    pub(super) fn rotate(&self, max: u64) -> fjall::Result<bool> {
-        let mut rotated = false;
+    /// Says whether a worker of the database died.
+    pub(super) fn check(&self) -> fjall::Result<()> {
+        self.db.persist(PersistMode::Buffer)
+    }
+
+    /// Seals memtables of more than `max` bytes, half of that for the index.
+    pub(super) fn rotate(&self, max: u64) -> fjall::Result<()> {
         for (keyspace, max) in [(&self.records, max), (&self.index, max / 2)] {
             if keyspace.tree.active_memtable().size() > max {
-                rotated |= keyspace.rotate_memtable()?;
+                keyspace.rotate_memtable()?;
             }
         }
-        Ok(rotated)
+        Ok(())
     }
 }
 

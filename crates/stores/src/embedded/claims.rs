@@ -1,49 +1,38 @@
-//! Claims: the live ones are known in memory, so that lapsed ones are found, and most ends are
-//! judged, without a disk; those of an earlier run are found by their lists in the index.
+//! Claims: where those that are on the board are listed, so that a later run finds them.
 //!
 //! Every batch that claims something leaves one list of it. An entry for each claim would be
 //! written and removed again within milliseconds, which is most of what an execution writes; a
 //! list is removed when nothing on it is live any more.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeMap;
+use std::mem;
 
 use fjall::Readable as _;
 use onceward::codec;
 use onceward::record::{Reason, StateName};
-use onceward::store::Error;
 use onceward::{Fence, SlotId, Timestamp};
 
 use super::base::{Base, io_cause, unreadable};
-use super::batch::{Batch, Change, Spread};
+use super::batch::{Batch, Change};
+use super::board::Board;
 use super::journal::Mark;
 use super::value::{Draft, Index, IndexKey, Value, index_from, read_index_key};
 
-/// The claims of this run that nobody has ended yet.
+/// The lists of the claims that nobody has ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    live: HashMap<SlotId, Live, BuildHasherDefault<Spread>>,
-    /// When they lapse.
-    by_due: BTreeSet<(Timestamp, SlotId)>,
-    /// How many of each list are live.
-    lists: BTreeMap<IndexKey, usize>,
+    lists: BTreeMap<IndexKey, List>,
     /// The lists on which nothing is live any more.
     dead: Vec<IndexKey>,
 }
 
-/// A claim as it is in its slot, durably.
-#[derive(Debug)]
-struct Live {
-    value: Value,
-    /// Where it is listed.
-    list: IndexKey,
-}
-
-/// What slots hold, durably.
-#[derive(Debug)]
-pub(super) struct Slots<'a> {
-    pub(super) base: &'a Base,
-    pub(super) claims: &'a Claims,
+/// The claims of one batch.
+#[derive(Debug, Default)]
+struct List {
+    /// How many of them are live.
+    live: usize,
+    /// All of them, until the list is filed.
+    slots: Vec<u8>,
 }
 
 /// What the index says of the claims of an earlier run, or of this one before it failed.
@@ -58,31 +47,36 @@ pub(super) struct Listed {
 // === impl Claims ===
 
 impl Claims {
-    /// Returns the claims that the index told of.
-    pub(super) fn of(listed: Listed) -> Self {
+    /// Puts the claims that the index told of on the board.
+    pub(super) fn of(listed: Listed, board: &Board) -> Self {
         let mut claims = Self::default();
-        for (slot, value, list) in listed.claims {
-            claims.add(slot, &value, list);
+        for (slot, claim, list) in listed.claims {
+            claims.lists.entry(list).or_default().live += 1;
+            board.post(slot, claim, list);
         }
         let is_dead = |list: &IndexKey| !claims.lists.contains_key(list);
         claims.dead = listed.lists.into_iter().filter(is_dead).collect();
         claims
     }
 
-    /// The claim in `slot`, if there is one of this run.
-    pub(super) fn get(&self, slot: SlotId) -> Option<&Value> {
-        self.live.get(&slot).map(|live| &live.value)
+    /// Takes note of a change that is durable, in the batch of `mark`, and says so on the board.
+    pub(super) fn note(&mut self, board: &Board, change: &Change, mark: Mark) {
+        let list = change.claimed().map(|_| list_key(mark));
+        if let Some(list) = list {
+            let list = self.lists.entry(list).or_default();
+            list.live += 1;
+            list.slots.extend_from_slice(change.slot.as_bytes());
+        }
+        if let Some(list) = board.settle(change, list) {
+            self.strike(list);
+        }
     }
 
-    /// Takes note of a change that is durable, in the batch of `mark`.
-    pub(super) fn note(&mut self, change: &Change, mark: Mark) {
-        if let Some(before) = self.live.remove(&change.slot) {
-            self.by_due.remove(&(before.value.due(), change.slot));
-            self.strike(before.list);
-        }
-        if let Some(after) = change.claimed() {
-            self.add(change.slot, after, list_key(mark));
-        }
+    /// Takes the lists that are to be filed.
+    pub(super) fn take_unfiled(&mut self) -> impl Iterator<Item = (IndexKey, Vec<u8>)> {
+        let unfiled = self.lists.iter_mut();
+        let unfiled = unfiled.filter(|(_, list)| !list.slots.is_empty());
+        unfiled.map(|(key, list)| (*key, mem::take(&mut list.slots)))
     }
 
     /// The lists on which nothing is live any more, to be removed.
@@ -95,13 +89,6 @@ impl Claims {
         self.dead.clear();
     }
 
-    /// The claims that lapsed before `horizon`.
-    pub(super) fn lapsed(&self, horizon: Timestamp) -> impl Iterator<Item = (SlotId, &Value)> {
-        self.by_due
-            .range(..(horizon, SlotId::RESERVED))
-            .filter_map(|(_, slot)| Some((*slot, self.get(*slot)?)))
-    }
-
     /// A moment before which there is no list, `now` at the latest.
     pub(super) fn floor(&self, now: Timestamp) -> Timestamp {
         let first = self.lists.keys().next().into_iter();
@@ -111,34 +98,15 @@ impl Claims {
         stamps.map(|(stamp, _)| stamp).fold(now, Timestamp::min)
     }
 
-    fn add(&mut self, slot: SlotId, claim: &Value, list: IndexKey) {
-        self.by_due.insert((claim.due(), slot));
-        *self.lists.entry(list).or_default() += 1;
-        let value = claim.clone();
-        self.live.insert(slot, Live { value, list });
-    }
-
     /// Says that one of a list is live no more.
     fn strike(&mut self, list: IndexKey) {
-        let Some(live) = self.lists.get_mut(&list) else {
+        let Some(found) = self.lists.get_mut(&list) else {
             return;
         };
-        *live -= 1;
-        if *live == 0 {
+        found.live -= 1;
+        if found.live == 0 {
             self.lists.remove(&list);
             self.dead.push(list);
-        }
-    }
-}
-
-// === impl Slots ===
-
-impl Slots<'_> {
-    /// Most writes end a claim of this run, which is at hand; the rest is in the database.
-    pub(super) fn get(&self, slot: SlotId) -> Result<Option<Value>, Error> {
-        match self.claims.get(slot) {
-            Some(claim) => Ok(Some(claim.clone())),
-            None => self.base.get(slot),
         }
     }
 }
@@ -240,37 +208,36 @@ mod tests {
 
     #[test]
     fn a_list_goes_with_the_last_claim_on_it() {
-        let mut claims = Claims::default();
-        claims.note(&claimed("a"), mark(1));
-        claims.note(&claimed("b"), mark(1));
-        claims.note(&completed("a"), mark(2));
+        let (mut claims, board) = (Claims::default(), Board::new());
+        claims.note(&board, &claimed("a"), mark(1));
+        claims.note(&board, &claimed("b"), mark(1));
+        claims.note(&board, &completed("a"), mark(2));
         assert!(dead(&mut claims).is_empty());
-        claims.note(&completed("b"), mark(3));
+        claims.note(&board, &completed("b"), mark(3));
         assert_eq!(dead(&mut claims), [list_key(mark(1))]);
         assert!(dead(&mut claims).is_empty());
     }
 
     #[test]
     fn a_claim_that_is_renewed_moves_to_another_list() {
-        let mut claims = Claims::default();
-        claims.note(&claimed("a"), mark(1));
-        claims.note(&claimed("a"), mark(2));
+        let (mut claims, board) = (Claims::default(), Board::new());
+        claims.note(&board, &claimed("a"), mark(1));
+        claims.note(&board, &claimed("a"), mark(2));
         assert_eq!(dead(&mut claims), [list_key(mark(1))]);
-        assert!(claims.get(records::slot("a")).is_some());
-        claims.note(&completed("a"), mark(3));
+        claims.note(&board, &completed("a"), mark(3));
         assert_eq!(dead(&mut claims), [list_key(mark(2))]);
-        assert!(claims.get(records::slot("a")).is_none());
     }
 
     #[test]
     fn the_floor_lies_below_every_list_that_is_there() {
-        let (mut claims, now) = (Claims::default(), Timestamp::from_micros(1000));
+        let (mut claims, board) = (Claims::default(), Board::new());
+        let now = Timestamp::from_micros(1000);
         assert_eq!(claims.floor(now), now);
-        claims.note(&claimed("a"), mark(1));
-        claims.note(&claimed("b"), mark(2));
+        claims.note(&board, &claimed("a"), mark(1));
+        claims.note(&board, &claimed("b"), mark(2));
         assert_eq!(claims.floor(now), mark(1).stamp);
         // Nobody has removed it yet.
-        claims.note(&completed("a"), mark(3));
+        claims.note(&board, &completed("a"), mark(3));
         assert_eq!(claims.floor(now), mark(1).stamp);
         dead(&mut claims);
         assert_eq!(claims.floor(now), mark(2).stamp);

@@ -1,8 +1,8 @@
-//! Couriers: tasks that hand answers out where the callers are.
+//! Couriers: tasks that wake callers where they are.
 //!
 //! Whoever wakes a task of another thread pays for it: a lock, and as often as not a system call,
-//! for every single one. The writer answers hundreds at a time, so it leaves the answers for one
-//! runtime in a bag, and wakes the one task there that hands them out. What wakes a task in its own
+//! for every single one. The writer answers hundreds at a time, so it leaves the wakers of one
+//! runtime in a bag, and wakes the one task there that wakes them all. What wakes a task in its own
 //! thread is next to nothing.
 
 use std::fmt;
@@ -11,41 +11,35 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use onceward::store::Error;
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
-use tokio::sync::oneshot;
 
-use super::writer::Answer;
 use crate::sync::Mutex;
-
-/// Where an answer is waited for.
-pub(super) type Reply = oneshot::Sender<Result<Answer, Error>>;
 
 /// The couriers of all runtimes from which somebody asked, until the store is closed.
 #[derive(Debug)]
 pub(super) struct Couriers(Mutex<Option<Vec<Home>>>);
 
-/// A runtime, and who hands out there.
+/// A runtime, and who wakes callers there.
 #[derive(Debug)]
 struct Home {
     runtime: Id,
     courier: Arc<Courier>,
 }
 
-/// What is to be handed out in one runtime.
+/// Who is to be woken in one runtime.
 #[derive(Default)]
 pub(super) struct Courier(Mutex<Bag>);
 
 #[derive(Default)]
 struct Bag {
-    answers: Vec<(Reply, Answer)>,
-    /// Wakes the task that hands out.
+    callers: Vec<Waker>,
+    /// Wakes the task that wakes them.
     task: Option<Waker>,
     /// There is no such task any more.
     is_over: bool,
 }
 
-/// The task's hold on its courier: when it is gone, nobody is left who would hand out.
+/// The task's hold on its courier: when it is gone, nobody is left who would wake anybody.
 struct Round(Arc<Courier>);
 
 // === impl Couriers ===
@@ -57,7 +51,7 @@ impl Couriers {
     /// them, and that may be the very caller who waits for its answer some other way.
     ///
     /// Nobody waits for the task: it ends with its runtime or with the store, whichever is first,
-    /// and hands out what is left then. To wait for it could be to wait for one's own runtime.
+    /// and wakes who is left then. To wait for it could be to wait for one's own runtime.
     pub(super) fn here(&self) -> Option<Arc<Courier>> {
         let runtime = Handle::try_current().ok()?;
         if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
@@ -80,7 +74,7 @@ impl Couriers {
         Some(courier)
     }
 
-    /// Ends all of them. What is still asked for is answered directly.
+    /// Ends all of them. Who still waits is woken directly.
     pub(super) fn end(&self) {
         let homes = self.0.lock().take();
         for home in homes.into_iter().flatten() {
@@ -105,25 +99,18 @@ impl Default for Couriers {
 // === impl Courier ===
 
 impl Courier {
-    /// Leaves an answer, to be handed out after the next [`Courier::go`].
-    pub(super) fn leave(&self, reply: Reply, answer: Answer) {
+    /// Has all of them woken.
+    pub(super) fn rouse(&self, mut callers: Vec<Waker>) {
         let mut bag = self.0.lock();
         if bag.is_over {
             drop(bag);
-            // Whoever asked may be gone.
-            let _ = reply.send(Ok(answer));
-            return;
+            return callers.into_iter().for_each(Waker::wake);
         }
-        bag.answers.push((reply, answer));
-    }
-
-    /// Has everything handed out that was left.
-    pub(super) fn go(&self) {
-        let mut bag = self.0.lock();
-        let task = match bag.answers.is_empty() {
-            true => None,
-            false => bag.task.take(),
-        };
+        match bag.callers.is_empty() {
+            true => bag.callers = callers,
+            false => bag.callers.append(&mut callers),
+        }
+        let task = bag.task.take();
         drop(bag);
         if let Some(task) = task {
             task.wake();
@@ -133,12 +120,9 @@ impl Courier {
     fn end(&self) {
         let mut bag = self.0.lock();
         bag.is_over = true;
-        let (answers, task) = (mem::take(&mut bag.answers), bag.task.take());
+        let (callers, task) = (mem::take(&mut bag.callers), bag.task.take());
         drop(bag);
-        hand_out(answers);
-        if let Some(task) = task {
-            task.wake();
-        }
+        callers.into_iter().chain(task).for_each(Waker::wake);
     }
 }
 
@@ -155,8 +139,8 @@ impl Round {
         loop {
             let left = poll_fn(|cx| {
                 let mut bag = self.0.0.lock();
-                match (bag.answers.is_empty(), bag.is_over) {
-                    (false, _) => Poll::Ready(Some(mem::take(&mut bag.answers))),
+                match (bag.callers.is_empty(), bag.is_over) {
+                    (false, _) => Poll::Ready(Some(mem::take(&mut bag.callers))),
                     (true, true) => Poll::Ready(None),
                     (true, false) => {
                         bag.task = Some(cx.waker().clone());
@@ -165,7 +149,7 @@ impl Round {
                 }
             });
             match left.await {
-                Some(answers) => hand_out(answers),
+                Some(callers) => callers.into_iter().for_each(Waker::wake),
                 None => return,
             }
         }
@@ -179,21 +163,23 @@ impl Drop for Round {
     }
 }
 
-fn hand_out(answers: Vec<(Reply, Answer)>) {
-    for (reply, answer) in answers {
-        // Whoever asked may be gone.
-        let _ = reply.send(Ok(answer));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use onceward::Timestamp;
+    use std::sync::mpsc;
+    use std::task::Wake;
+
     use tokio::runtime::{Builder, Runtime};
 
-    use super::super::recent::Ticket;
-    use super::super::writer::Became;
     use super::*;
+
+    /// Tells on a channel that it was woken.
+    struct Bell(Mutex<mpsc::Sender<usize>>, usize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().send(self.1).unwrap();
+        }
+    }
 
     fn runtime() -> Runtime {
         Builder::new_multi_thread()
@@ -202,28 +188,20 @@ mod tests {
             .unwrap()
     }
 
-    fn answer(n: u64) -> Answer {
-        Answer {
-            now: Timestamp::from_micros(n),
-            ticket: Ticket::VOID,
-            became: Became::Done,
-        }
+    fn bells(count: usize) -> (Vec<Waker>, mpsc::Receiver<usize>) {
+        let (rung, rings) = mpsc::channel();
+        let bell = |n| Waker::from(Arc::new(Bell(Mutex::new(rung.clone()), n)));
+        ((0..count).map(bell).collect(), rings)
     }
 
     #[test]
-    fn everything_that_was_left_is_handed_out() {
+    fn everybody_who_was_left_is_woken() {
         let (couriers, runtime) = (Couriers::default(), runtime());
         let courier = runtime.block_on(async { couriers.here() }).unwrap();
-        let replies: Vec<_> = (0..100).map(|_| oneshot::channel()).collect();
-        let (senders, receivers): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        for (n, reply) in (0..).zip(senders) {
-            courier.leave(reply, answer(n));
-        }
-        courier.go();
-        for (n, reply) in (0..).zip(receivers) {
-            let answered = reply.blocking_recv().unwrap().unwrap();
-            assert_eq!(answered.now, Timestamp::from_micros(n));
-        }
+        let (callers, rings) = bells(100);
+        courier.rouse(callers);
+        let woken: Vec<_> = rings.iter().collect();
+        assert_eq!(woken, (0..100).collect::<Vec<_>>());
     }
 
     #[test]
@@ -239,28 +217,27 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_elsewhere_is_answered_when_the_runtime_ends() {
+    fn who_waits_elsewhere_is_woken_when_the_runtime_ends() {
         let (couriers, runtime) = (Couriers::default(), runtime());
         let courier = runtime.block_on(async { couriers.here() }).unwrap();
-        let (early, before) = oneshot::channel();
-        courier.leave(early, answer(1));
+        let (early, before) = bells(1);
+        courier.rouse(early);
         drop(runtime);
-        let (late, after) = oneshot::channel();
-        courier.leave(late, answer(2));
-        for (reply, n) in [(before, 1), (after, 2)] {
-            let answered = reply.blocking_recv().unwrap().unwrap();
-            assert_eq!(answered.now, Timestamp::from_micros(n));
+        let (late, after) = bells(1);
+        courier.rouse(late);
+        for rings in [before, after] {
+            assert_eq!(rings.recv(), Ok(0));
         }
     }
 
     #[test]
-    fn nothing_is_left_undelivered_by_a_store_that_closes() {
+    fn nobody_is_left_asleep_by_a_store_that_closes() {
         let (couriers, runtime) = (Couriers::default(), runtime());
         let courier = runtime.block_on(async { couriers.here() }).unwrap();
-        let (reply, answered) = oneshot::channel();
-        courier.leave(reply, answer(1));
+        let (callers, rings) = bells(1);
+        courier.rouse(callers);
         couriers.end();
-        assert!(answered.blocking_recv().unwrap().is_ok());
+        assert_eq!(rings.recv(), Ok(0));
         assert!(runtime.block_on(async { couriers.here() }).is_none());
     }
 }

@@ -22,6 +22,16 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn written(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Called before what the journals say is filed.
+    fn filing(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called when it is filed, and the journals are still there.
+    fn filed(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The room on a disk, in bytes.

@@ -13,11 +13,13 @@ use onceward::Timestamp;
 
 mod batch;
 pub mod inside;
+pub(super) mod pen;
 mod place;
 mod runway;
 
 pub(super) use batch::Batch;
 use batch::{Bad, parse};
+pub(super) use pen::Pen;
 pub(super) use place::Place;
 
 /// What HEAD promises about the journals.

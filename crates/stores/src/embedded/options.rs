@@ -6,7 +6,7 @@ use std::sync::Arc;
 use onceward::clock::{Clock, SystemClock};
 
 use super::EmbeddedStore;
-use super::base::MEMTABLE;
+use super::base::{JOURNAL, LARGE};
 use super::disk::{Disk, MachineDisk};
 use crate::OpenError;
 
@@ -19,7 +19,8 @@ pub struct Options {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recent: u64,
     pub(super) reserve: Option<u64>,
-    pub(super) memtable: u64,
+    pub(super) journal: u64,
+    pub(super) large: usize,
     pub(super) disk: Arc<dyn Disk>,
 }
 
@@ -36,7 +37,8 @@ impl Options {
             clock: Arc::new(SystemClock),
             recent: Self::RECENT,
             reserve: None,
-            memtable: MEMTABLE,
+            journal: JOURNAL,
+            large: LARGE,
             disk: Arc::new(MachineDisk),
         }
     }
@@ -67,10 +69,18 @@ impl Options {
         self
     }
 
-    /// Sets how many bytes of records are kept in memory before they are written to tables.
+    /// Sets how many bytes are written to a journal before what it says is filed.
     #[doc(hidden)]
-    pub fn memtable(mut self, bytes: u64) -> Self {
-        self.memtable = bytes;
+    pub fn journal(mut self, bytes: u64) -> Self {
+        self.journal = bytes;
+        self
+    }
+
+    /// Sets from how many records on those who write leave it to a thread of the store to look
+    /// something up.
+    #[doc(hidden)]
+    pub fn large(mut self, records: usize) -> Self {
+        self.large = records;
         self
     }
 

@@ -1,10 +1,13 @@
 //! Reading: on threads of its own, because a disk may take its time and runtimes must not wait.
 
+use std::iter::Peekable;
 use std::ops::Bound;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::vec;
 
 use fjall::{Iter, Readable as _, UserValue};
+use onceward::record::StateName;
 use onceward::store::{Error, Filter, Page, Reply};
 use onceward::{Record, SlotId};
 use tokio::sync::{mpsc, oneshot};
@@ -89,12 +92,30 @@ pub(super) fn get(
     slot: SlotId,
 ) -> Result<Reply<Option<Arc<Record>>>, Error> {
     let ticket = shared.recent.ticket(slot);
-    let found = base.get(slot)?;
+    // After the ticket: what is written over a record that the database has stands there.
+    let found = match shared.board.get(slot) {
+        Some(found) => found,
+        None => base.get(slot)?,
+    };
     let record = found.map(|value| decode(slot, &value)).transpose()?;
     if let Some(record) = &record {
         shared.recent.fill(slot, ticket, record);
     }
     Ok(Reply::new(record, shared.clock.now()))
+}
+
+/// Returns the answer in `slot` if it is on the board, and remembers it.
+pub(super) fn recall(shared: &Shared, slot: SlotId) -> Option<Arc<Record>> {
+    let ticket = shared.recent.ticket(slot);
+    let value = shared.board.get(slot)??;
+    if !StateName::Completed.covers(value.state()) {
+        return None;
+    }
+    // One that cannot be read is for whoever asks for it to complain of.
+    let record = decode(slot, &value).ok()?;
+    record.outcome()?;
+    shared.recent.fill(slot, ticket, &record);
+    Some(record)
 }
 
 /// Returns a page of records after `after`.
@@ -110,23 +131,33 @@ pub(super) fn list(
     let mut page = Page::default();
     let mut looked = 0;
     let mut last = None;
-    for entry in records_after(base, after) {
+    // Before the database: what is filed meanwhile is in one of them.
+    let (posted, is_all) = shared.board.page(after, LOOKS_MAX);
+    let mut rows = Rows {
+        posted: posted.into_iter().peekable(),
+        kept: records_after(base, after),
+        ahead: None,
+    };
+    loop {
         if looked == LOOKS_MAX || page.records.len() == limit {
             page.next = last;
             break;
         }
-        let (key, kept) = match entry.into_inner() {
-            Ok(entry) => entry,
-            Err(error) => {
+        // Behind the last one that is known of the board there may be others.
+        if !is_all && rows.posted.peek().is_none() {
+            page.next = last;
+            break;
+        }
+        let (slot, value) = match rows.next() {
+            None => break,
+            Some(Ok(row)) => row,
+            Some(Err(Trouble::Record(error))) => return short(shared, page, last, error),
+            Some(Err(Trouble::Database(error))) => {
                 let error = list_error(base, last.or(after), error);
                 return short(shared, page, last, error);
             }
         };
-        // The mark of the last batch is no record.
-        let Ok(slot) = <[u8; SlotId::LEN]>::try_from(&*key).map(SlotId::from_bytes) else {
-            continue;
-        };
-        let record = match pick(slot, kept, filter) {
+        let record = match pick(slot, &value, filter) {
             Ok(record) => record,
             Err(error) => return short(shared, page, last, error),
         };
@@ -137,16 +168,70 @@ pub(super) fn list(
     Ok(Reply::new(page, shared.clock.now()))
 }
 
+/// What slots hold, in their order: by the board where that knows, else by the database.
+struct Rows {
+    posted: Peekable<vec::IntoIter<(SlotId, Option<Value>)>>,
+    kept: Iter,
+    /// What the database has next, where that was looked at already.
+    ahead: Option<(SlotId, UserValue)>,
+}
+
+/// Why there is no next row.
+enum Trouble {
+    Record(Error),
+    Database(fjall::Error),
+}
+
+impl Rows {
+    /// The next slot that holds something, and what.
+    fn next(&mut self) -> Option<Result<(SlotId, Value), Trouble>> {
+        loop {
+            if self.ahead.is_none() {
+                match self.look_ahead() {
+                    Ok(ahead) => self.ahead = ahead,
+                    Err(error) => return Some(Err(Trouble::Database(error))),
+                }
+            }
+            let kept = self.ahead.as_ref().map(|(slot, _)| *slot);
+            let is_posted = |(slot, _): &(SlotId, _)| kept.is_none_or(|kept| *slot <= kept);
+            if let Some((slot, value)) = self.posted.next_if(is_posted) {
+                self.ahead.take_if(|(kept, _)| *kept == slot);
+                match value {
+                    Some(value) => return Some(Ok((slot, value))),
+                    None => continue,
+                }
+            }
+            let (slot, kept) = self.ahead.take()?;
+            let value = Value::read(kept);
+            return Some(
+                value
+                    .map(|value| (slot, value))
+                    .map_err(|error| Trouble::Record(unreadable(slot, error))),
+            );
+        }
+    }
+
+    fn look_ahead(&mut self) -> fjall::Result<Option<(SlotId, UserValue)>> {
+        for entry in self.kept.by_ref() {
+            let (key, kept) = entry.into_inner()?;
+            // The mark of the last batch is no record.
+            if let Ok(slot) = <[u8; SlotId::LEN]>::try_from(&*key) {
+                return Ok(Some((SlotId::from_bytes(slot), kept)));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Returns the record in a slot if it passes.
-fn pick(slot: SlotId, kept: UserValue, filter: &Filter) -> Result<Option<Arc<Record>>, Error> {
-    let value = Value::read(kept).map_err(|error| unreadable(slot, error))?;
+fn pick(slot: SlotId, value: &Value, filter: &Filter) -> Result<Option<Arc<Record>>, Error> {
     if filter
         .state
         .is_some_and(|state| !state.covers(value.state()))
     {
         return Ok(None);
     }
-    let record = decode(slot, &value)?;
+    let record = decode(slot, value)?;
     Ok(Some(record).filter(|record| filter.passes(record)))
 }
 

@@ -36,13 +36,6 @@ struct Shard {
 #[derive(Clone, Debug)]
 struct Bytes;
 
-// === impl Ticket ===
-
-impl Ticket {
-    /// A ticket for something that is already outdated.
-    pub(super) const VOID: Self = Self(None);
-}
-
 // === impl Recent ===
 
 impl Recent {

@@ -11,9 +11,10 @@ use onceward::BoxError;
 
 use super::base::{Base, open_error, unavailable};
 use super::claims::{Claims, claims_since};
-use super::journal::{Mark, Place};
+use super::group::Fate;
+use super::journal::{Mark, Pen};
 use super::start::recover;
-use super::writer::{Ask, Writer};
+use super::writer::Writer;
 use crate::OpenError;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread;
@@ -33,9 +34,12 @@ impl Writer {
         tracing::error!(%error, "the embedded store failed and is opened again");
         let shared = self.shared.clone();
         shared.is_down.store(true, Ordering::Release);
-        self.forget();
-        // Waits for readers.
+        // Waits for readers, and for those who judge: from here on nobody hands anything in.
         let base = shared.base.write().take();
+        self.forget();
+        // It has given the database back, for else it could not have been taken.
+        drop(self.filer.result(true));
+        self.gone.clear();
         // Closing a database that failed may panic, which makes it no worse.
         if panic::catch_unwind(AssertUnwindSafe(|| drop(base))).is_err() {
             tracing::error!("the database panicked while it was closed");
@@ -45,8 +49,8 @@ impl Writer {
         while !shared.is_closing.load(Ordering::Acquire) {
             let reopened = panic::catch_unwind(AssertUnwindSafe(|| self.reopen()));
             match reopened.unwrap_or_else(|_| Err(self.panicked())) {
-                Ok((base, place, mark, claims)) => {
-                    (self.place, self.mark, self.claims) = (place, mark, claims);
+                Ok((base, pen, mark, claims)) => {
+                    (self.pen, self.mark, self.claims) = (pen, mark, claims);
                     *shared.base.write() = Some(base);
                     shared.is_down.store(false, Ordering::Release);
                     tracing::info!(batch = mark.sequence, "the embedded store is open again");
@@ -64,7 +68,7 @@ impl Writer {
 
     /// Reads the folder like after a crash. It has to hold what this run acknowledged; a batch
     /// that was under way may be there or not.
-    fn reopen(&self) -> Result<(Base, Place, Mark, Claims), OpenError> {
+    fn reopen(&self) -> Result<(Base, Pen, Mark, Claims), OpenError> {
         let folder = &self.shared.folder;
         // As of the last batch that is known to be written: the one that failed may be there
         // all the same, and none of its claims is older than this.
@@ -73,7 +77,9 @@ impl Writer {
         // Their holders live in this process and go on: the claims stay claims.
         let listed = claims_since(&base, head.claims);
         let listed = listed.map_err(|error| open_error(folder.path(), error))?;
-        Ok((base, place, mark, Claims::of(listed)))
+        let pen = Pen::take_over(&place, self.shared.sync);
+        let pen = pen.map_err(|error| OpenError::io(folder.path(), error))?;
+        Ok((base, pen, mark, Claims::of(listed, &self.shared.board)))
     }
 
     fn panicked(&self) -> OpenError {
@@ -81,19 +87,16 @@ impl Writer {
     }
 
     /// Answers everybody who waits that nobody knows.
-    fn forget(&mut self) {
-        // A reply that is dropped says just that.
-        self.waiting.clear();
-        // What was left with them is durable.
-        self.couriers.drain(..).for_each(|courier| courier.go());
+    pub(super) fn forget(&mut self) {
+        let shared = &*self.shared;
+        let (left, _) = shared.intake.take(&shared.clock);
+        for group in self.group.take().into_iter().chain([left.group]) {
+            group.end(Fate::Unknown);
+        }
+        shared.board.reset();
         self.batch.clear();
-        self.sweeps.clear();
-        while let Ok(ask) = self.asks.try_recv() {
-            match ask {
-                Ask::Write(write) => drop(write.reply.send(Err(unavailable("it is being opened")))),
-                Ask::Sweep(sweep) => sweep.fail(unavailable("it is being opened")),
-                Ask::Wake => {}
-            }
+        for sweep in self.sweeps.drain(..).chain(left.sweeps) {
+            sweep.fail(unavailable("it is being opened"));
         }
     }
 

@@ -213,7 +213,7 @@ impl Repair {
             base.wait_for_room()?;
             batch.commit(&base, mark, false)?;
             batch.clear();
-            base.rotate(MEMTABLE).map(drop)
+            base.rotate(MEMTABLE)
         };
         source.read(repaired, |slot, value: Value| {
             latest = latest.max(value.written());

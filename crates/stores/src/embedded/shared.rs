@@ -7,8 +7,10 @@ use onceward::clock::{Clock, GuardedClock};
 use tokio::sync::broadcast;
 
 use super::base::Base;
+use super::board::Board;
 use super::couriers::Couriers;
-use super::disk::Disk;
+use super::disk::{Disk, Reserve};
+use super::intake::Intake;
 use super::layout::Folder;
 use super::recent::Recent;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +24,23 @@ pub(super) struct Shared {
     pub(super) base: RwLock<Option<Base>>,
     pub(super) clock: GuardedClock,
     pub(super) machine: Arc<dyn Clock>,
+    pub(super) board: Board,
+    pub(super) intake: Intake,
     pub(super) recent: Recent,
     pub(super) couriers: Couriers,
     pub(super) disk: Arc<dyn Disk>,
+    pub(super) reserve: Mutex<Reserve>,
     pub(super) sync: bool,
-    pub(super) memtable: u64,
+    /// How much is written to a journal before what it says is filed.
+    pub(super) journal: u64,
+    /// So many records are too many for their filters to be in memory for certain.
+    pub(super) large: usize,
     /// Who wants to know what changed, until the store is closed.
     pub(super) changes: Mutex<Option<broadcast::Sender<SlotId>>>,
     /// Somebody listens. Cheaper to ask than the channel is, on every batch.
     pub(super) is_watched: AtomicBool,
+    /// Looking something up in the database may take a while.
+    pub(super) is_large: AtomicBool,
     pub(super) is_down: AtomicBool,
     pub(super) is_closing: AtomicBool,
 }

@@ -11,8 +11,9 @@ use onceward::clock::{Clock, GuardedClock};
 use super::base::{Base, open_error};
 use super::batch::Batch;
 use super::claims::{claims_since, unsettle};
+use super::file::flush;
 use super::head::{Head, Unusable};
-use super::journal::{Flaw, Mark, Place, Promise, Scan};
+use super::journal::{Flaw, Mark, Place, Promise, Scan, pen};
 use super::layout::{
     Contents, Folder, Purpose, check_database, refuse_half_repaired, sync_folders,
 };
@@ -82,7 +83,7 @@ impl Started {
             .commit(&base, mark, true)
             .map_err(|error| open_error(folder.path(), error))?;
         sync_folders(&folder.data()).map_err(failed)?;
-        let place = Place::in_new(&folder.data(), 0, length);
+        let place = Place::new(&folder.data(), 0, length);
         let head = Head {
             epoch,
             sequence: mark.sequence,
@@ -215,11 +216,19 @@ pub(super) fn recover(folder: &Folder, head: &Head) -> Result<(Base, Place, Mark
     if 0 < scan.oldest && scan.oldest < scan.journal {
         no_hole(&Base::open_still(&data, path)?, &scan, path)?;
     }
-    let base = Base::open(&data, path)?;
+    let mut base = Base::open(&data, path)?;
     if scan.oldest == scan.journal {
         no_hole(&base, &scan, path)?;
     }
     let mark = complete_up_to(&base, &scan, head, path)?;
+    if scan.oldest < scan.journal {
+        // Filing was interrupted. From here on journals are removed by us, and not by the database,
+        // which would look for those it has read.
+        flush(&base, mark).map_err(|error| open_error(path, error))?;
+        drop(base);
+        pen::remove_before(&data, scan.journal).map_err(failed)?;
+        base = Base::open(&data, path)?;
+    }
     let place = Place::new(&data, scan.journal, scan.end);
     Ok((base, place, mark))
 }
@@ -242,6 +251,8 @@ fn complete_up_to(base: &Base, scan: &Scan, head: &Head, path: &Path) -> Result<
     let (Some(records), Some(index)) = (records, index) else {
         return Err(OpenError::damaged(path, "a keyspace is empty"));
     };
+    let tabled = base.tabled().map_err(|error| open_error(path, error))?;
+    let beyond = tabled.into_iter().flatten().max_by_key(|it| it.sequence);
     let found = records.sequence.min(index.sequence);
     if found < head.sequence && !seeded(Bug::ShortfallIgnored) {
         return Err(OpenError::AcknowledgedMissing {
@@ -250,10 +261,15 @@ fn complete_up_to(base: &Base, scan: &Scan, head: &Head, path: &Path) -> Result<
             acknowledged: head.sequence,
         });
     }
-    if records != index || scan.last.is_some_and(|last| last != records) {
+    let is_behind = beyond.is_some_and(|beyond| beyond.sequence > found);
+    if records != index || scan.last.is_some_and(|last| last != records) || is_behind {
+        let [one, other] = match beyond.filter(|_| is_behind) {
+            Some(beyond) => [beyond, records],
+            None => [records, index],
+        };
         let what = format!(
             "its keyspaces end at batches {} and {}",
-            records.sequence, index.sequence
+            one.sequence, other.sequence
         );
         return Err(OpenError::damaged(path, what));
     }

@@ -1,14 +1,18 @@
 //! Sweeping: a few records at a time, in the writer's own batches.
 
+use std::sync::Arc;
+
 use fjall::Readable as _;
 use onceward::bugs::{Bug, seeded};
+use onceward::record::StateName;
 use onceward::store::{Error, Reply};
 use onceward::{SlotId, Timestamp};
 use tokio::sync::oneshot;
 
 use super::base::{Base, unavailable};
 use super::batch::Batch;
-use super::claims::Claims;
+use super::board::{Board, Posted};
+use super::group::Group;
 use super::value::{Index, IndexKey, Value, index_from, read_index_key};
 
 /// One call to sweep, and how far it has come.
@@ -20,6 +24,14 @@ pub(super) struct Sweep {
     found: Found,
     stage: Stage,
     reply: oneshot::Sender<Result<Reply<Found>, Error>>,
+}
+
+/// What a sweep looks at, and the group whose batch it adds to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) base: &'a Base,
+    pub(super) board: &'a Board,
+    pub(super) group: &'a Arc<Group>,
 }
 
 /// What a sweep found and did.
@@ -67,12 +79,12 @@ impl Sweep {
     }
 
     /// Goes on a little. Removals go into `batch`, which is to be committed before the cursor
-    /// that is returned counts. `chores` is moved past what the protocol has dealt with.
+    /// that is returned counts. `chores` is moved past what the protocol has dealt with. Whatever
+    /// is written in this batch or later is stamped at `now` or later.
     pub(super) fn step(
         &mut self,
-        base: &Base,
+        ground: Ground<'_>,
         batch: &mut Batch,
-        claims: &Claims,
         chores: &mut Cursor,
         cursor: Cursor,
         now: Timestamp,
@@ -80,11 +92,18 @@ impl Sweep {
         // What is not due yet by the store's own clock is not due, whoever asks.
         let horizon = self.before.min(now);
         if self.stage == Stage::Lapsed {
-            self.report_lapsed(batch, claims, horizon);
-            self.report_chores(base, batch, chores, horizon)?;
+            self.report_posted(ground.board, horizon);
+            self.report_chores(ground, batch, chores, horizon)?;
             self.stage = Stage::Expired;
         }
-        self.remove_expired(base, batch, cursor, horizon)
+        if !self.remove_posted(ground, batch, horizon) {
+            if self.room == 0 {
+                self.found.more = true;
+                self.stage = Stage::Over;
+            }
+            return Ok(cursor);
+        }
+        self.remove_expired(ground, batch, cursor, horizon)
     }
 
     pub(super) fn answer(self, now: Timestamp) {
@@ -96,18 +115,36 @@ impl Sweep {
         let _ = self.reply.send(Err(error));
     }
 
-    fn report_lapsed(&mut self, batch: &Batch, claims: &Claims, horizon: Timestamp) {
-        for (slot, claim) in claims.lapsed(horizon) {
-            if batch.touches(slot) {
+    /// Reports what is on the board: claims that lapsed, and what is a matter for the protocol.
+    fn report_posted(&mut self, board: &Board, horizon: Timestamp) {
+        let mut due = board.due(horizon, |state| !state.expires());
+        self.found.more |= due.len() > self.room;
+        due.truncate(self.room);
+        self.room -= due.len();
+        self.found.lapsed.append(&mut due);
+    }
+
+    /// Removes what has expired on the board. Returns whether that was all.
+    fn remove_posted(&mut self, ground: Ground<'_>, batch: &mut Batch, horizon: Timestamp) -> bool {
+        let Ground { board, group, .. } = ground;
+        let due = board.due(horizon, StateName::expires);
+        let (count, limit) = (due.len(), self.room.min(Self::STEP));
+        for (slot, value) in due.into_iter().take(limit) {
+            let mut shard = board.shard(slot).lock();
+            let is_same = match shard.get(slot) {
+                Posted::Kept(Some(kept)) => kept.fence() == value.fence(),
+                Posted::Kept(None) | Posted::Nothing | Posted::Written(_) => false,
+            };
+            // It may have been filed, or written, since it was looked up.
+            if !is_same && !seeded(Bug::SweepRaces) {
                 continue;
             }
-            if self.room == 0 {
-                self.found.more = true;
-                break;
-            }
             self.room -= 1;
-            self.found.lapsed.push((slot, claim.clone()));
+            self.found.removed += 1;
+            shard.begin(slot, Arc::clone(group));
+            batch.push(slot, Some(value), None);
         }
+        count <= limit
     }
 
     /// Reports what is due and a matter for the protocol, which writes over it. Takes half of the
@@ -115,7 +152,7 @@ impl Sweep {
     /// has to be looked at again.
     fn report_chores(
         &mut self,
-        base: &Base,
+        Ground { base, board, .. }: Ground<'_>,
         batch: &mut Batch,
         cursor: &mut Cursor,
         horizon: Timestamp,
@@ -133,7 +170,9 @@ impl Sweep {
             let Some((_, slot)) = read_index_key(&key) else {
                 continue;
             };
-            if room == 0 || batch.touches(slot) {
+            // Held while the database is read, so that the entry is judged by one record.
+            let shard = board.shard(slot).lock();
+            if room == 0 || !matches!(shard.get(slot), Posted::Nothing) {
                 first.get_or_insert(key);
                 if room == 0 {
                     self.found.more = true;
@@ -158,7 +197,7 @@ impl Sweep {
 
     fn remove_expired(
         &mut self,
-        base: &Base,
+        ground: Ground<'_>,
         batch: &mut Batch,
         mut cursor: Cursor,
         horizon: Timestamp,
@@ -168,6 +207,7 @@ impl Sweep {
             self.stage = Stage::Over;
             return Ok(cursor);
         }
+        let Ground { base, .. } = ground;
         let entries = base.db.snapshot().range(&base.index, cursor.0..end.0);
         for (looked, entry) in entries.enumerate() {
             if self.room == 0 {
@@ -182,7 +222,7 @@ impl Sweep {
             let Ok(key) = IndexKey::try_from(&*key) else {
                 continue;
             };
-            self.remove(base, batch, key)?;
+            self.remove(ground, batch, key)?;
             cursor = Cursor(key).next();
         }
         self.stage = Stage::Over;
@@ -190,18 +230,25 @@ impl Sweep {
     }
 
     /// Removes the record behind an entry of the index, if it is still the one.
-    fn remove(&mut self, base: &Base, batch: &mut Batch, key: IndexKey) -> Result<(), Error> {
+    fn remove(
+        &mut self,
+        Ground { base, board, group }: Ground<'_>,
+        batch: &mut Batch,
+        key: IndexKey,
+    ) -> Result<(), Error> {
         let Some((_, slot)) = read_index_key(&key) else {
             return Ok(());
         };
-        // One that this batch writes takes its entry along.
-        if batch.touches(slot) && !seeded(Bug::SweepRaces) {
+        let mut shard = board.shard(slot).lock();
+        // Whoever files what is on the board takes the entry along.
+        if !matches!(shard.get(slot), Posted::Nothing) && !seeded(Bug::SweepRaces) {
             return Ok(());
         }
         match base.get(slot) {
             Ok(Some(value)) if value.index_key(slot) == Some(key) && value.state().expires() => {
                 self.room -= 1;
                 self.found.removed += 1;
+                shard.begin(slot, Arc::clone(group));
                 batch.push(slot, Some(value), None);
             }
             Ok(_) => batch.drop_stale(key),
@@ -217,6 +264,11 @@ impl Cursor {
     /// The cursor when nothing is left that expired before `moment`.
     pub(super) fn at(moment: Timestamp) -> Self {
         Self(index_from(Index::Expiry, moment))
+    }
+
+    /// The cursor at an entry.
+    pub(super) fn to(key: IndexKey) -> Self {
+        Self(key)
     }
 
     /// The cursor before everything that is a matter for the protocol.

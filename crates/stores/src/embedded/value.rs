@@ -11,7 +11,7 @@ use onceward::{Fence, Record, SlotId, Timestamp};
 /// The stamp stands last, so that callers encode and the writer only appends.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
-    kept: UserValue,
+    kept: Bytes,
     head: codec::Head,
     written: Timestamp,
 }
@@ -46,6 +46,7 @@ pub(super) enum Index {
 impl Value {
     /// Reads what a keyspace holds. The checksum is looked at when the record is decoded.
     pub(super) fn read(kept: UserValue) -> Result<Self, codec::Error> {
+        let kept = Bytes::from_owner(kept);
         let (bytes, written) = split(&kept)?;
         let head = codec::head(bytes)?;
         Ok(Self {
@@ -57,12 +58,11 @@ impl Value {
 
     /// Reads the record.
     pub(super) fn decode(&self) -> Result<Record, codec::Error> {
-        let all = Bytes::from_owner(self.kept.clone());
-        let bytes = all.slice(..all.len() - STAMP_LEN);
+        let bytes = self.kept.slice(..self.kept.len() - STAMP_LEN);
         codec::decode(&bytes, self.written)
     }
 
-    pub(super) fn kept(&self) -> &UserValue {
+    pub(super) fn kept(&self) -> &[u8] {
         &self.kept
     }
 
@@ -116,10 +116,6 @@ impl Draft {
 
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
-    }
-
-    pub(super) fn fence(&self) -> Fence {
-        self.head.fence
     }
 
     /// The value as it is written at `now`.

@@ -178,27 +178,24 @@ async fn what_follows_from_the_records_can_be_rebuilt_without_a_loss() {
 #[tokio::test]
 async fn keyspaces_that_end_at_different_batches_are_refused() {
     let folder = scratch();
-    let options = EmbeddedStore::at(folder.path()).memtable(32 << 10);
+    let options = EmbeddedStore::at(folder.path()).journal(8 << 10);
     let store = options.open().unwrap();
     let mut acknowledged = Acknowledged::new();
     put(&store, &mut acknowledged, 0).await;
     store.close();
     let older = copy(folder.path());
-    // The records go to a table long before the index does.
-    let store = EmbeddedStore::at(folder.path())
-        .memtable(32 << 10)
-        .open()
-        .unwrap();
-    let tables = folder.path().join("data/keyspaces/1/tables");
-    let mut n = 0;
-    while fs::read_dir(&tables).unwrap().next().is_none() {
-        n += 1;
-        put(&store, &mut acknowledged, 5 * n + 4).await;
+    let options = EmbeddedStore::at(folder.path()).journal(8 << 10);
+    let store = options.open().unwrap();
+    while folder.path().join("data/0.jnl").exists() {
+        let n = acknowledged.len();
+        put(&store, &mut acknowledged, n).await;
     }
     store.close();
-    for name in ["HEAD", "data/0.jnl"] {
-        fs::copy(older.path().join(name), folder.path().join(name)).unwrap();
-    }
+    // The records of now, and everything else as it was.
+    let records = "data/keyspaces/1";
+    fs::remove_dir_all(older.path().join(records)).unwrap();
+    fs::rename(folder.path().join(records), older.path().join(records)).unwrap();
+    let folder = older;
     let refused = EmbeddedStore::open(folder.path()).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
     assert!(refused.to_string().contains("end at batches"), "{refused}");

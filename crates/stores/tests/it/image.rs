@@ -32,7 +32,7 @@ impl Image {
     /// A store with records in tables, in blobs and in the journal, of every state.
     pub(crate) async fn new() -> Self {
         let folder = scratch();
-        let options = EmbeddedStore::at(folder.path()).memtable(8 << 10);
+        let options = EmbeddedStore::at(folder.path()).journal(8 << 10);
         let store = options.open().unwrap();
         let has = |name: &str| {
             let folder = folder.path().join("data/keyspaces/1").join(name);

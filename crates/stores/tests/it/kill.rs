@@ -25,7 +25,7 @@ async fn write_until_killed(told: &str) {
     let store = EmbeddedStore::at(folder)
         .sync(mode == "disk")
         // So small that tables are written all the time.
-        .memtable(32 << 10)
+        .journal(32 << 10)
         .open()
         .unwrap();
     let store = Arc::new(store);

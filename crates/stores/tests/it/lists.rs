@@ -131,7 +131,7 @@ async fn a_store_that_has_something_to_tidy_up_opens() {
     let mut n = 0;
     loop {
         let options = EmbeddedStore::at(folder.path()).sync(false);
-        let store = options.memtable(8 << 10).open().unwrap();
+        let store = options.journal(8 << 10).open().unwrap();
         // Every other one goes again: then a part of a blob file is of no use any more.
         for _ in 0..200 {
             put(&store, &mut acknowledged, 5 * n + 4).await;

@@ -6,6 +6,7 @@
 mod conformance;
 mod damage;
 mod disk;
+mod filing;
 mod folder;
 mod image;
 mod journal;

@@ -188,7 +188,7 @@ async fn a_lone_claim_of_the_batch_that_failed_is_swept_as_well() {
 async fn a_database_whose_worker_died_is_opened_again_once_that_is_possible() {
     let folder = scratch();
     let store = EmbeddedStore::at(folder.path())
-        .memtable(4 << 10)
+        .journal(4 << 10)
         .open()
         .unwrap();
     let mut acknowledged = Acknowledged::new();

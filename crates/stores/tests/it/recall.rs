@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use onceward::store::{Insert, Swap};
-use onceward::testing::records;
+use onceward::testing::{ManualClock, records};
 use onceward::{Outcome, Record, State, Store, Timestamp};
 use onceward_stores::embedded::{Disk, EmbeddedStore, Room};
 
@@ -128,7 +129,7 @@ impl Disk for SlowDisk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_writes_to_one_slot_in_one_batch_all_count_and_only_the_last_is_recalled() {
+async fn writes_to_one_slot_follow_each_other_and_nobody_hears_of_what_is_not_durable() {
     let (go, gate) = std::sync::mpsc::channel();
     let (waiting, is_waiting) = std::sync::mpsc::channel();
     let disk = SlowDisk {
@@ -140,48 +141,72 @@ async fn many_writes_to_one_slot_in_one_batch_all_count_and_only_the_last_is_rec
         .disk(Arc::new(disk))
         .open()
         .unwrap();
-    let store = Arc::new(store);
     // Dropped before the store, which would wait for it.
     let go = go;
     let slot = records::slot("work");
-    let [claim, one, two] = [records::claimed(records::LONG), numbered(1), numbered(2)];
-    // While the first batch is held up, the others gather for the second.
-    let first = tokio::spawn({
-        let store = store.clone();
-        async move {
-            let other = records::unknown(None);
-            store
-                .insert(records::slot("other"), &other, Timestamp::NEVER)
-                .await
-                .unwrap();
-        }
-    });
-    is_waiting.recv().unwrap();
+    let [claim, one] = [records::claimed(records::LONG), numbered(1)];
     let mut inserted = store.insert(slot, &claim, Timestamp::NEVER);
-    let mut completed = store.replace(slot, claim.fence, &one, Timestamp::NEVER);
     let mut shown = store.insert(slot, &claim, Timestamp::NEVER);
-    let mut replaced = store.replace(slot, one.fence, &two, Timestamp::NEVER);
-    // Each is put into the queue by its first poll.
+    let mut completed = store.replace(slot, claim.fence, &one, Timestamp::NEVER);
     assert!(futures_util::poll!(&mut inserted).is_pending());
-    assert!(futures_util::poll!(&mut completed).is_pending());
-    assert!(futures_util::poll!(&mut shown).is_pending());
-    assert!(futures_util::poll!(&mut replaced).is_pending());
-    go.send(()).unwrap();
     is_waiting.recv().unwrap();
     for pending in [&mut inserted, &mut shown] {
-        let pending = futures_util::poll!(pending).is_pending();
-        assert!(pending, "nobody hears of what is not durable");
+        assert!(futures_util::poll!(pending).is_pending());
     }
+    assert!(futures_util::poll!(&mut completed).is_pending());
+    assert!(store.get(slot).await.unwrap().value.is_none());
     go.send(()).unwrap();
-    first.await.unwrap();
-    assert_eq!(replaced.await.unwrap().value, Swap::Done);
     assert_eq!(inserted.await.unwrap().value, Insert::Done);
-    // These two see the first answer, after it was replaced.
+    assert!(futures_util::poll!(&mut completed).is_pending());
+    is_waiting.recv().unwrap();
+    // The claim is there until its end is durable.
+    assert!(futures_util::poll!(&mut shown).is_pending());
+    assert!(store.recall(slot).is_none());
+    let claimed = store.get(slot).await.unwrap().value.unwrap();
+    assert_eq!(claimed.fence, claim.fence);
+    go.send(()).unwrap();
     assert_eq!(completed.await.unwrap().value, Swap::Done);
     let Insert::Taken(found) = shown.await.unwrap().value else {
         panic!("the slot was taken");
     };
     assert_eq!(number(&found), 1);
-    assert_eq!(number(&store.recall(slot).unwrap().value), 2);
-    assert!(is_waiting.try_recv().is_err(), "it was one batch");
+    assert_eq!(number(&store.recall(slot).unwrap().value), 1);
+    assert!(is_waiting.try_recv().is_err(), "those were two batches");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_waits_for_the_disk_until_it_is_too_late_changes_nothing() {
+    let (go, gate) = std::sync::mpsc::channel();
+    let (waiting, is_waiting) = std::sync::mpsc::channel();
+    let disk = SlowDisk {
+        go: std::sync::Mutex::new(gate),
+        waiting,
+    };
+    let folder = scratch();
+    let clock = Arc::new(ManualClock::new());
+    let store = EmbeddedStore::at(folder.path())
+        .disk(Arc::new(disk))
+        .clock(clock.clone())
+        .open()
+        .unwrap();
+    let go = go;
+    let [first, late] = ["first", "late"].map(records::slot);
+    let claim = records::claimed(records::LONG);
+    let mut before = store.insert(first, &claim, Timestamp::NEVER);
+    assert!(futures_util::poll!(&mut before).is_pending());
+    is_waiting.recv().unwrap();
+    let not_after = store.clock().now() + Duration::from_secs(5);
+    let mut inserted = store.insert(late, &claim, not_after);
+    assert!(futures_util::poll!(&mut inserted).is_pending());
+    clock.advance(Duration::from_secs(6));
+    go.send(()).unwrap();
+    assert_eq!(before.await.unwrap().value, Insert::Done);
+    assert_eq!(inserted.await.unwrap().value, Insert::Late);
+    assert!(store.get(late).await.unwrap().value.is_none());
+    // The slot is nobody's, so the next one gets it.
+    let mut again = store.insert(late, &claim, Timestamp::NEVER);
+    assert!(futures_util::poll!(&mut again).is_pending());
+    is_waiting.recv().unwrap();
+    go.send(()).unwrap();
+    assert_eq!(again.await.unwrap().value, Insert::Done);
 }

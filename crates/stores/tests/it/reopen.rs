@@ -75,7 +75,7 @@ async fn claims_are_found_among_many_records_that_are_not() {
     let folder = scratch();
     let store = EmbeddedStore::at(folder.path())
         .sync(false)
-        .memtable(64 << 10)
+        .journal(64 << 10)
         .open()
         .unwrap();
     let mut held = Vec::new();

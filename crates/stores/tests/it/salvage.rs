@@ -59,7 +59,7 @@ async fn bad_blocks_cost_little_more_than_what_is_in_them() {
     const RECORDS: usize = 4000;
     let folder = scratch();
     let options = EmbeddedStore::at(folder.path()).sync(false);
-    let store = options.memtable(256 << 10).open().unwrap();
+    let store = options.journal(256 << 10).open().unwrap();
     for n in 0..RECORDS {
         let slot = records::slot(&n.to_string());
         let done = records::completed(records::LONG);

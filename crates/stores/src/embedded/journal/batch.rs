@@ -34,6 +34,13 @@ pub(crate) struct Item<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
+/// A batch that is being written.
+#[derive(Default, Debug)]
+pub(crate) struct Draft {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
 /// How bytes fail to be a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bad {
@@ -66,6 +73,49 @@ impl Batch<'_> {
     pub(super) fn follows(&self, seqno: Option<u64>, last: Option<Mark>) -> bool {
         seqno.is_none_or(|it| it < self.seqno && self.seqno - it <= SEQNO_STEP_MAX)
             && last.is_none_or(|it| it.sequence.checked_add(1) == Some(self.mark.sequence))
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// How much room is kept from one batch to the next.
+    const KEPT: usize = 1 << 20;
+
+    pub(super) fn begin(&mut self, seqno: u64) {
+        self.bytes.clear();
+        self.bytes.shrink_to(Self::KEPT);
+        self.count = 0;
+        self.bytes.push(START);
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&seqno.to_le_bytes());
+    }
+
+    /// Adds one write; `None` removes.
+    pub(crate) fn put(&mut self, keyspace: u64, key: &[u8], value: Option<&[u8]>) {
+        let kind = u8::from(value.is_none());
+        let value = value.unwrap_or_default();
+        let key_len = u16::try_from(key.len()).expect("keys are short");
+        let len = u32::try_from(value.len()).expect("a record is smaller than the largest batch");
+        self.count += 1;
+        let bytes = &mut self.bytes;
+        bytes.extend_from_slice(&[ITEM, kind, 0]);
+        bytes.extend_from_slice(&keyspace.to_le_bytes());
+        bytes.extend_from_slice(&key_len.to_le_bytes());
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+    }
+
+    /// The whole of it.
+    pub(super) fn end(&mut self) -> &[u8] {
+        self.bytes[1..5].copy_from_slice(&self.count.to_le_bytes());
+        let sum = xxh3_64(&self.bytes[START_LEN..]);
+        self.bytes.push(END);
+        self.bytes.extend_from_slice(&sum.to_le_bytes());
+        self.bytes.extend_from_slice(DATABASE_VERSION);
+        &self.bytes
     }
 }
 

@@ -30,13 +30,21 @@ impl Runway {
     /// How little is left when the next piece is written: more than most batches take.
     const LEFT: u64 = 128 << 10;
 
-    /// A runway for the journal at `path`, which this process has created: its batches are written
-    /// one behind the other from the beginning. Those of an older one are appended to its end, where
-    /// zeros would be a gap.
-    pub(super) fn new(path: &Path) -> io::Result<Self> {
-        let file = File::options().write(true).open(path)?;
-        let len = file.metadata()?.len();
-        Ok(Self { file, end: 0, len })
+    /// A runway for the journal at `path`, of which `written` bytes are taken. Without one, syncs
+    /// take longer, and that is all.
+    pub(super) fn behind(path: &Path, written: u64) -> Option<Self> {
+        let new = || {
+            let file = File::options().write(true).open(path)?;
+            let len = file.metadata()?.len();
+            Ok(Self {
+                file,
+                end: written,
+                len,
+            })
+        };
+        let made: io::Result<Self> = new();
+        made.inspect_err(|error| tracing::debug!(%error, "a journal has no runway"))
+            .ok()
     }
 
     /// Sees to it that there are zeros from `at` on, where the next batch begins. Only to be called
@@ -69,7 +77,7 @@ mod tests {
         let file = File::create(&path).unwrap();
         file.set_len(2 * Runway::PIECE).unwrap();
         file.write_all_at(written, 0).unwrap();
-        let runway = Runway::new(&path).unwrap();
+        let runway = Runway::behind(&path, 0).unwrap();
         (folder, path, runway)
     }
 

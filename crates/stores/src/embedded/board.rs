@@ -1,0 +1,404 @@
+//! The board: what slots hold that is in the journals and not in the database's tables yet, and
+//! which of them are being written.
+//!
+//! A slot of which nothing stands here is as the database has it. Whoever writes looks here under
+//! the lock of the slot's shard, and at the database while that is held: so a slot is written by one
+//! at a time, and most writes, which end a claim, are judged without the database. Claims stand here
+//! as long as they live.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use onceward::record::StateName;
+use onceward::{SlotId, Timestamp};
+
+use super::batch::{Change, Spread};
+use super::group::Group;
+use super::value::{IndexKey, Value};
+use crate::sync::Mutex;
+
+/// Slots of which the database does not know everything.
+#[derive(Debug)]
+pub(super) struct Board {
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// Some of the slots.
+#[derive(Debug)]
+pub(super) struct Shard {
+    slots: HashMap<SlotId, Entry, BuildHasherDefault<Spread>>,
+    /// Nothing here comes due before this: most of the time nobody has to look.
+    first_due: Timestamp,
+}
+
+/// What is known of a slot.
+#[derive(Debug, Default)]
+struct Entry {
+    kept: Option<Kept>,
+    /// The group in which it is being written.
+    group: Option<Arc<Group>>,
+}
+
+/// What a slot holds, durably.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// `None` where it was removed.
+    value: Option<Value>,
+    /// Where it is listed, if it is a claim.
+    list: Option<IndexKey>,
+    /// What the database has of it.
+    filed: Filed,
+}
+
+/// What the database's tables have of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Filed {
+    Nothing,
+    /// An older record, and where the index keeps that.
+    Older(Option<IndexKey>),
+    /// Just what stands here, or will have once filing it is over.
+    This,
+}
+
+/// What the board says of a slot.
+#[derive(Debug)]
+pub(super) enum Posted<'a> {
+    Nothing,
+    /// This is in it, durably; `None` where it was removed.
+    Kept(Option<&'a Value>),
+    /// It is being written in this group, before whose end nobody can say what it holds.
+    Written(&'a Arc<Group>),
+}
+
+/// What is to be filed of a slot.
+#[derive(Clone, Debug)]
+pub(super) struct Unfiled {
+    pub(super) slot: SlotId,
+    pub(super) value: Option<Value>,
+    /// Where the index of the database keeps what it has of the slot.
+    pub(super) under: Option<IndexKey>,
+}
+
+// === impl Board ===
+
+impl Board {
+    const SHARDS: usize = if cfg!(onceward_shuttle) { 2 } else { 64 };
+
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..Self::SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The shard that `slot` is in. Where others are locked as well, it comes first.
+    pub(super) fn shard(&self, slot: SlotId) -> &Mutex<Shard> {
+        let at = usize::from(slot.as_bytes()[8]);
+        &self.shards[at % Self::SHARDS]
+    }
+
+    /// What is durably in `slot`, where the board knows it; `None` inside where it was removed.
+    pub(super) fn get(&self, slot: SlotId) -> Option<Option<Value>> {
+        let shard = self.shard(slot).lock();
+        Some(shard.slots.get(&slot)?.kept.as_ref()?.value.clone())
+    }
+
+    /// Puts a claim here that the database has.
+    pub(super) fn post(&self, slot: SlotId, claim: Value, list: IndexKey) {
+        let kept = Kept {
+            value: Some(claim),
+            list: Some(list),
+            filed: Filed::This,
+        };
+        let entry = Entry {
+            kept: Some(kept),
+            group: None,
+        };
+        self.shard(slot).lock().insert(slot, entry);
+    }
+
+    /// Says that a change is durable; a claim is on `list` now. Returns where the claim before it
+    /// was listed.
+    pub(super) fn settle(&self, change: &Change, list: Option<IndexKey>) -> Option<IndexKey> {
+        let slot = change.slot;
+        let mut shard = self.shard(slot).lock();
+        let before = shard.slots.remove(&slot).and_then(|entry| entry.kept);
+        let (listed, filed) = match before {
+            Some(kept) => (kept.list, kept.filed_over(slot)),
+            // It was looked up in the database.
+            None => match &change.before {
+                Some(value) => (None, Filed::Older(value.index_key(slot))),
+                None => (None, Filed::Nothing),
+            },
+        };
+        let value = change.after.clone();
+        if value.is_some() || filed != Filed::Nothing {
+            let kept = Kept { value, list, filed };
+            let entry = Entry {
+                kept: Some(kept),
+                group: None,
+            };
+            shard.insert(slot, entry);
+        }
+        listed
+    }
+
+    /// Says that `slot` was not written after all.
+    pub(super) fn spare(&self, slot: SlotId) {
+        let mut shard = self.shard(slot).lock();
+        let Some(entry) = shard.slots.get_mut(&slot) else {
+            return;
+        };
+        entry.group = None;
+        if entry.kept.is_none() {
+            shard.slots.remove(&slot);
+        }
+    }
+
+    /// Takes what the database's tables do not have yet, in the order of the slots. What is written
+    /// from now on is written over that.
+    pub(super) fn take_unfiled(&self) -> Vec<Unfiled> {
+        let mut unfiled = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            for (slot, entry) in &mut shard.slots {
+                let Some(kept) = &mut entry.kept else {
+                    continue;
+                };
+                let under = match kept.filed {
+                    Filed::Nothing => None,
+                    Filed::Older(under) => under,
+                    Filed::This => continue,
+                };
+                kept.filed = Filed::This;
+                unfiled.push(Unfiled {
+                    slot: *slot,
+                    value: kept.value.clone(),
+                    under,
+                });
+            }
+        }
+        unfiled.sort_unstable_by_key(|it| it.slot);
+        unfiled
+    }
+
+    /// Says that the database's tables have what was taken. What was written over it since stays
+    /// here, and so do claims.
+    pub(super) fn filed(&self, taken: &[Unfiled]) {
+        for Unfiled { slot, .. } in taken {
+            let mut shard = self.shard(*slot).lock();
+            let Some(entry) = shard.slots.get_mut(slot) else {
+                continue;
+            };
+            let is_there = |kept: &mut Kept| kept.filed == Filed::This && kept.list.is_none();
+            entry.kept.take_if(is_there);
+            if entry.kept.is_none() && entry.group.is_none() {
+                shard.slots.remove(slot);
+            }
+        }
+    }
+
+    /// What came due before `horizon`, is not being written and is in one of the states that `is`
+    /// says: the first due first.
+    pub(super) fn due(
+        &self,
+        horizon: Timestamp,
+        is: impl Fn(StateName) -> bool,
+    ) -> Vec<(SlotId, Value)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            if horizon <= shard.first_due {
+                continue;
+            }
+            let mut first_due = Timestamp::NEVER;
+            for (slot, entry) in &shard.slots {
+                let Some(value) = entry.value() else {
+                    continue;
+                };
+                first_due = first_due.min(value.due());
+                if value.due() < horizon && entry.group.is_none() && is(value.state()) {
+                    found.push((*slot, value.clone()));
+                }
+            }
+            shard.first_due = first_due;
+        }
+        found.sort_unstable_by_key(|(slot, value)| (value.due(), *slot));
+        found
+    }
+
+    /// The slots behind `after` that are known here, in their order, `limit` at the most, each with
+    /// what it holds. The second says whether these are all.
+    pub(super) fn page(
+        &self,
+        after: Option<SlotId>,
+        limit: usize,
+    ) -> (Vec<(SlotId, Option<Value>)>, bool) {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let behind = shard.slots.iter();
+            let behind = behind.filter(|(slot, _)| after.is_none_or(|after| **slot > after));
+            let kept = behind.filter_map(|(slot, it)| Some((*slot, it.kept.as_ref()?)));
+            found.extend(kept.map(|(slot, kept)| (slot, kept.value.clone())));
+        }
+        let is_all = found.len() <= limit;
+        if !is_all {
+            found.select_nth_unstable_by_key(limit, |(slot, _)| *slot);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by_key(|(slot, _)| *slot);
+        (found, is_all)
+    }
+
+    /// Forgets everything: the writer lost track.
+    pub(super) fn reset(&self) {
+        for shard in &self.shards {
+            *shard.lock() = Shard::default();
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn value(&self) -> Option<&Value> {
+        self.kept.as_ref()?.value.as_ref()
+    }
+}
+
+// === impl Shard ===
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self {
+            slots: HashMap::default(),
+            first_due: Timestamp::NEVER,
+        }
+    }
+}
+
+impl Shard {
+    fn insert(&mut self, slot: SlotId, entry: Entry) {
+        if let Some(value) = entry.value() {
+            self.first_due = self.first_due.min(value.due());
+        }
+        self.slots.insert(slot, entry);
+    }
+
+    pub(super) fn get(&self, slot: SlotId) -> Posted<'_> {
+        match self.slots.get(&slot) {
+            Some(Entry {
+                group: Some(group), ..
+            }) => Posted::Written(group),
+            Some(Entry {
+                kept: Some(kept), ..
+            }) => Posted::Kept(kept.value.as_ref()),
+            Some(_) | None => Posted::Nothing,
+        }
+    }
+
+    /// Says that `slot` is being written in `group`.
+    pub(super) fn begin(&mut self, slot: SlotId, group: Arc<Group>) {
+        self.slots.entry(slot).or_default().group = Some(group);
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// What the database has when this is replaced.
+    fn filed_over(&self, slot: SlotId) -> Filed {
+        match (self.filed, &self.value) {
+            (Filed::This, Some(value)) => Filed::Older(value.index_key(slot)),
+            (Filed::This, None) => Filed::Nothing,
+            (filed, _) => filed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::Record;
+    use onceward::testing::records;
+
+    use super::super::value::Draft;
+    use super::*;
+
+    fn value(record: &Record) -> Value {
+        Draft::of(record).stamp(Timestamp::from_micros(1_000))
+    }
+
+    fn change(before: Option<&Value>, after: Option<&Value>) -> Change {
+        Change {
+            slot: records::slot("work"),
+            before: before.cloned(),
+            after: after.cloned(),
+        }
+    }
+
+    fn there(board: &Board) -> Option<Option<Value>> {
+        board.get(records::slot("work"))
+    }
+
+    #[test]
+    fn what_comes_and_goes_before_it_is_filed_leaves_nothing() {
+        let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
+        board.settle(&change(None, Some(&one)), None);
+        board.settle(&change(Some(&one), None), None);
+        assert!(there(&board).is_none() && board.take_unfiled().is_empty());
+    }
+
+    #[test]
+    fn what_goes_while_it_is_filed_is_removed_from_the_tables_by_the_next_filing() {
+        let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
+        board.settle(&change(None, Some(&one)), None);
+        let taken = board.take_unfiled();
+        board.settle(&change(Some(&one), None), None);
+        board.filed(&taken);
+        assert!(matches!(there(&board), Some(None)), "the tables have it");
+        let next = board.take_unfiled();
+        let slot = records::slot("work");
+        assert!(next[0].value.is_none() && next[0].under == one.index_key(slot));
+        board.filed(&next);
+        assert!(there(&board).is_none());
+    }
+
+    #[test]
+    fn what_the_tables_had_is_taken_from_the_index_when_it_is_replaced() {
+        let (board, slot) = (Board::new(), records::slot("work"));
+        let [old, new] =
+            [records::LONG, records::LONG * 2].map(|it| value(&records::completed(it)));
+        board.settle(&change(Some(&old), Some(&new)), None);
+        let taken = board.take_unfiled();
+        assert_eq!(taken[0].under, old.index_key(slot));
+        assert_ne!(taken[0].under, new.index_key(slot));
+    }
+
+    #[test]
+    fn a_claim_stays_when_it_is_filed_and_its_end_is_filed_over_it() {
+        let (board, list) = (Board::new(), [7; 41]);
+        let claim = value(&records::claimed(records::LONG));
+        board.settle(&change(None, Some(&claim)), Some(list));
+        let taken = board.take_unfiled();
+        board.filed(&taken);
+        assert!(there(&board).is_some() && board.take_unfiled().is_empty());
+        assert_eq!(board.settle(&change(Some(&claim), None), None), Some(list));
+        assert_eq!(board.take_unfiled().len(), 1);
+    }
+
+    #[test]
+    fn only_what_is_due_is_found_and_nothing_that_is_being_written() {
+        let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
+        board.settle(&change(None, Some(&one)), None);
+        let later = one.due() + records::LONG;
+        assert!(board.due(one.due(), StateName::expires).is_empty());
+        assert_eq!(board.due(later, StateName::expires).len(), 1);
+        assert!(board.due(later, |state| !state.expires()).is_empty());
+        let slot = records::slot("work");
+        board.shard(slot).lock().begin(slot, Group::new());
+        assert!(board.due(later, StateName::expires).is_empty());
+        board.spare(slot);
+        assert_eq!(board.due(later, StateName::expires).len(), 1);
+    }
+}

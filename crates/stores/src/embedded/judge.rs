@@ -1,0 +1,112 @@
+//! Judging: whoever writes compares what a slot holds with what it saw, and hands its write in.
+
+use std::sync::Arc;
+
+use onceward::store::Error;
+use onceward::{Fence, SlotId, Timestamp};
+
+use super::base::{Base, unavailable};
+use super::board::Posted;
+use super::group::Group;
+use super::intake::{self, Refused, is_late};
+use super::recent::Ticket;
+use super::shared::Shared;
+use super::value::{Draft, Value};
+use crate::sync::atomic::Ordering;
+
+/// A write that names what it saw.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) slot: SlotId,
+    /// The fence in the slot; `None` is an empty slot.
+    pub(super) seen: Option<Fence>,
+    /// What to put there; `None` removes. Gone once it is handed in.
+    pub(super) draft: Option<Draft>,
+    /// It begins something new, which a disk that is nearly full has no room for.
+    pub(super) is_beginning: bool,
+    pub(super) not_after: Timestamp,
+}
+
+/// What is to be said of a write.
+#[derive(Debug)]
+pub(super) enum Judged {
+    Late(Timestamp),
+    /// Something else is there, or nothing; durably.
+    Found(Timestamp, Ticket, Option<Value>),
+    /// It is handed in, and durable if the group's end says so.
+    Written(Timestamp, Arc<Group>),
+    /// It can be judged when this group has ended.
+    Wait(Arc<Group>),
+    /// It has to be judged where a disk may be waited for.
+    Look,
+}
+
+// === impl Write ===
+
+impl Write {
+    /// The same write for somebody else to judge.
+    pub(super) fn take(&mut self) -> Self {
+        Self {
+            draft: self.draft.take(),
+            ..*self
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// Compares and swaps: hands `write` in if its slot holds what it saw.
+    ///
+    /// Reads the database for a slot that is not on the board, if that does not take long or
+    /// `may_wait`.
+    pub(super) fn judge(
+        &self,
+        base: &Base,
+        write: &mut Write,
+        may_wait: bool,
+    ) -> Result<Judged, Error> {
+        let (slot, not_after) = (write.slot, write.not_after);
+        let now = self.clock.now();
+        if is_late(now, not_after) {
+            return Ok(Judged::Late(now));
+        }
+        // Held until the write is handed in, so that nobody else finds the slot as it is now.
+        let mut shard = self.board.shard(slot).lock();
+        let found = match shard.get(slot) {
+            Posted::Written(group) => return Ok(Judged::Wait(Arc::clone(group))),
+            Posted::Kept(found) => found.cloned(),
+            Posted::Nothing if !may_wait && self.is_large.load(Ordering::Relaxed) => {
+                return Ok(Judged::Look);
+            }
+            Posted::Nothing => base.get(slot)?,
+        };
+        if found.as_ref().map(Value::fence) != write.seen {
+            // Nobody replaces the record until the shard is free again, and whoever does it then
+            // makes the ticket void.
+            return Ok(Judged::Found(now, self.recent.ticket(slot), found));
+        }
+        if write.is_beginning {
+            let now = self.machine.monotonic();
+            let mut reserve = self.reserve.lock();
+            reserve.admit(&*self.disk, self.folder.path(), now)?;
+        }
+        let draft = &mut write.draft;
+        let handed_in = |now| intake::Write {
+            slot,
+            before: found,
+            draft: draft.take(),
+            now,
+            not_after,
+        };
+        match self.intake.put(&self.clock, handed_in, not_after) {
+            Ok((now, group)) => {
+                shard.begin(slot, Arc::clone(&group));
+                Ok(Judged::Written(now, group))
+            }
+            Err(Refused::Late(now)) => Ok(Judged::Late(now)),
+            Err(Refused::Full(group)) => Ok(Judged::Wait(group)),
+            Err(Refused::Closed) => Err(unavailable("it is closed")),
+        }
+    }
+}
