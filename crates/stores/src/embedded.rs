@@ -388,9 +388,9 @@ impl Store for EmbeddedStore {
         if self.shared.is_down.load(Ordering::Acquire) {
             return Err(unavailable("it is being opened"));
         }
-        let sweep = Sweep::new(before, limit, reply);
-        let asked = self.shared.intake.sweep(sweep);
-        asked.map_err(|_| unavailable("it is closed"))?;
+        if !self.shared.intake.sweep(Sweep::new(before, limit, reply)) {
+            return Err(unavailable("it is closed"));
+        }
         let answer = answer.await;
         let Reply { value: found, now } =
             answer.map_err(|_| unavailable("it failed while it was sweeping"))??;

@@ -47,8 +47,8 @@ pub(super) enum Part {
 const MIB: u64 = 1 << 20;
 /// How much is written to a journal before what it says is filed.
 pub(super) const JOURNAL: u64 = 32 * MIB;
-/// Memtables are rotated by us: the database's own rotation can wait for itself forever when it
-/// has one worker, and is slower with two.
+/// How much a repair keeps in memtables, which are rotated by us: the database's own rotation can
+/// wait for itself forever when it has one worker, and is slower with two.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
 /// From here on the database would sleep inside a commit without looking whether a worker died.
 const SEALED_MAX: usize = 3;

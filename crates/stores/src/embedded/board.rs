@@ -71,6 +71,15 @@ pub(super) enum Posted<'a> {
     Written(&'a Arc<Group>),
 }
 
+/// What came due on the board.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) found: Vec<(SlotId, Value)>,
+    pub(super) is_all: bool,
+    /// When the first of those came due that are being written, and may yet stay as they are.
+    pub(super) first_written: Option<Timestamp>,
+}
+
 /// What is to be filed of a slot.
 #[derive(Clone, Debug)]
 pub(super) struct Unfiled {
@@ -198,14 +207,15 @@ impl Board {
         }
     }
 
-    /// What came due before `horizon`, is not being written and is in one of the states that `is`
-    /// says: the first due first.
+    /// What came due before `horizon` and is in one of the states that `is` says: the first due
+    /// first, `limit` at the most.
     pub(super) fn due(
         &self,
         horizon: Timestamp,
         is: impl Fn(StateName) -> bool,
-    ) -> Vec<(SlotId, Value)> {
-        let mut found = Vec::new();
+        limit: usize,
+    ) -> Due {
+        let (mut found, mut first_written) = (Vec::new(), None);
         for shard in &self.shards {
             let mut shard = shard.lock();
             if horizon <= shard.first_due {
@@ -216,15 +226,30 @@ impl Board {
                 let Some(value) = entry.value() else {
                     continue;
                 };
-                first_due = first_due.min(value.due());
-                if value.due() < horizon && entry.group.is_none() && is(value.state()) {
-                    found.push((*slot, value.clone()));
+                let due = value.due();
+                first_due = first_due.min(due);
+                if horizon <= due || !is(value.state()) {
+                    continue;
+                }
+                match entry.group {
+                    None => found.push((*slot, value.clone())),
+                    Some(_) => first_written = Some(first_written.map_or(due, |it| due.min(it))),
                 }
             }
             shard.first_due = first_due;
         }
-        found.sort_unstable_by_key(|(slot, value)| (value.due(), *slot));
-        found
+        let order = |(slot, value): &(SlotId, Value)| (value.due(), *slot);
+        let is_all = found.len() <= limit;
+        if !is_all {
+            found.select_nth_unstable_by_key(limit, order);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by_key(order);
+        Due {
+            found,
+            is_all,
+            first_written,
+        }
     }
 
     /// The slots behind `after` that are known here, in their order, `limit` at the most, each with
@@ -311,7 +336,8 @@ impl Kept {
     fn filed_over(&self, slot: SlotId) -> Filed {
         match (self.filed, &self.value) {
             (Filed::This, Some(value)) => Filed::Older(value.index_key(slot)),
-            (Filed::This, None) => Filed::Nothing,
+            // Perhaps it is being filed just now, and the tables still have what was removed.
+            (Filed::This, None) => Filed::Older(None),
             (filed, _) => filed,
         }
     }
@@ -365,6 +391,20 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_and_goes_while_a_removal_is_filed_leaves_the_removal() {
+        let [old, new] = [1, 2].map(|_| value(&records::completed(records::LONG)));
+        let board = Board::new();
+        board.settle(&change(Some(&old), None), None);
+        let taken = board.take_unfiled();
+        board.settle(&change(None, Some(&new)), None);
+        board.settle(&change(Some(&new), None), None);
+        // The tables may not have the removal yet, and would be asked otherwise.
+        assert!(matches!(there(&board), Some(None)));
+        board.filed(&taken);
+        assert!(matches!(there(&board), Some(None)));
+    }
+
+    #[test]
     fn what_the_tables_had_is_taken_from_the_index_when_it_is_replaced() {
         let (board, slot) = (Board::new(), records::slot("work"));
         let [old, new] =
@@ -392,13 +432,15 @@ mod tests {
         let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
         board.settle(&change(None, Some(&one)), None);
         let later = one.due() + records::LONG;
-        assert!(board.due(one.due(), StateName::expires).is_empty());
-        assert_eq!(board.due(later, StateName::expires).len(), 1);
-        assert!(board.due(later, |state| !state.expires()).is_empty());
+        let due = |horizon| board.due(horizon, StateName::expires, 10);
+        assert!(due(one.due()).found.is_empty());
+        assert_eq!(due(later).found.len(), 1);
+        let others = board.due(later, |state| !state.expires(), 10);
+        assert!(others.found.is_empty());
         let slot = records::slot("work");
         board.shard(slot).lock().begin(slot, Group::new());
-        assert!(board.due(later, StateName::expires).is_empty());
+        assert!(due(later).found.is_empty() && due(later).first_written == Some(one.due()));
         board.spare(slot);
-        assert_eq!(board.due(later, StateName::expires).len(), 1);
+        assert!(due(later).found.len() == 1 && due(later).first_written.is_none());
     }
 }

@@ -92,6 +92,10 @@ fn file(shared: &Shared, order: Order) -> Result<Done, BoxError> {
         return Err("the database has run out of numbers for its tables".into());
     }
     let unfiled = shared.board.take_unfiled();
+    if !shared.sync {
+        // Some of it is in the new journal, and what is in tables survives a power loss.
+        pen::sync(&shared.folder.data(), order.journal)?;
+    }
     let index = index(&unfiled, order.index);
     let first = [Index::Expiry, Index::Chores].map(|kind| {
         let there = index.iter().filter(|(_, value)| value.is_some());

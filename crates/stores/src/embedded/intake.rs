@@ -112,17 +112,17 @@ impl Intake {
         Ok((now, group))
     }
 
-    /// Asks for a sweep. Gives it back if nothing is taken in any more.
-    pub(super) fn sweep(&self, sweep: Sweep) -> Result<(), Sweep> {
+    /// Asks for a sweep. `false` if nothing is taken in any more.
+    pub(super) fn sweep(&self, sweep: Sweep) -> bool {
         let mut tray = self.tray.lock();
         if tray.is_closed {
-            return Err(sweep);
+            return false;
         }
         tray.taken.sweeps.push(sweep);
         tray.is_awaited = false;
         drop(tray);
         self.news.notify_one();
-        Ok(())
+        true
     }
 
     /// Takes nothing in any more. What is there is still to be taken.

@@ -134,6 +134,7 @@ pub(super) fn list(
     // Before the database: what is filed meanwhile is in one of them.
     let (posted, is_all) = shared.board.page(after, LOOKS_MAX);
     let mut rows = Rows {
+        cut: posted.last().map(|(slot, _)| *slot).filter(|_| !is_all),
         posted: posted.into_iter().peekable(),
         kept: records_after(base, after),
         ahead: None,
@@ -143,13 +144,11 @@ pub(super) fn list(
             page.next = last;
             break;
         }
-        // Behind the last one that is known of the board there may be others.
-        if !is_all && rows.posted.peek().is_none() {
-            page.next = last;
-            break;
-        }
         let (slot, value) = match rows.next() {
-            None => break,
+            None => {
+                page.next = rows.cut;
+                break;
+            }
             Some(Ok(row)) => row,
             Some(Err(Trouble::Record(error))) => return short(shared, page, last, error),
             Some(Err(Trouble::Database(error))) => {
@@ -172,6 +171,8 @@ pub(super) fn list(
 struct Rows {
     posted: Peekable<vec::IntoIter<(SlotId, Option<Value>)>>,
     kept: Iter,
+    /// Behind this slot the board has more than is known here, so nothing is said of what follows.
+    cut: Option<SlotId>,
     /// What the database has next, where that was looked at already.
     ahead: Option<(SlotId, UserValue)>,
 }
@@ -186,6 +187,9 @@ impl Rows {
     /// The next slot that holds something, and what.
     fn next(&mut self) -> Option<Result<(SlotId, Value), Trouble>> {
         loop {
+            if self.cut.is_some() && self.posted.peek().is_none() {
+                return None;
+            }
             if self.ahead.is_none() {
                 match self.look_ahead() {
                     Ok(ahead) => self.ahead = ahead,

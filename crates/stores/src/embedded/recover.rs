@@ -14,6 +14,7 @@ use super::claims::{Claims, claims_since};
 use super::group::Fate;
 use super::journal::{Mark, Pen};
 use super::start::recover;
+use super::sweep::Cursor;
 use super::writer::Writer;
 use crate::OpenError;
 use crate::sync::atomic::Ordering;
@@ -34,12 +35,16 @@ impl Writer {
         tracing::error!(%error, "the embedded store failed and is opened again");
         let shared = self.shared.clone();
         shared.is_down.store(true, Ordering::Release);
+        // It may take its time, and readers are not to be held up meanwhile.
+        if let Some(Ok(filed)) = self.filer.result(true) {
+            self.go_back(&filed);
+        }
         // Waits for readers, and for those who judge: from here on nobody hands anything in.
         let base = shared.base.write().take();
         self.forget();
-        // It has given the database back, for else it could not have been taken.
-        drop(self.filer.result(true));
         self.gone.clear();
+        // What was reported from the board will be in the index.
+        self.chores = Cursor::chores();
         // Closing a database that failed may panic, which makes it no worse.
         if panic::catch_unwind(AssertUnwindSafe(|| drop(base))).is_err() {
             tracing::error!("the database panicked while it was closed");

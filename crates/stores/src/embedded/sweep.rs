@@ -23,6 +23,10 @@ pub(super) struct Sweep {
     room: usize,
     found: Found,
     stage: Stage,
+    /// How far it has walked.
+    walked: Option<Cursor>,
+    /// What it passed that was being written, and may yet stay as it is.
+    passed: Option<Cursor>,
     reply: oneshot::Sender<Result<Reply<Found>, Error>>,
 }
 
@@ -42,8 +46,9 @@ pub(super) struct Found {
     pub(super) more: bool,
 }
 
-/// How far everything that expired is gone. It never goes back: whatever is written comes due
-/// later than what was swept, so no removed entry is walked over twice.
+/// How far everything that expired is gone, in the tables. It goes back only for what is filed
+/// behind it: whatever is written comes due later than what was swept, so hardly any removed entry is
+/// walked over twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Cursor(IndexKey);
 
@@ -70,6 +75,8 @@ impl Sweep {
             room: limit,
             found: Found::default(),
             stage: Stage::Lapsed,
+            walked: None,
+            passed: None,
             reply,
         }
     }
@@ -117,19 +124,18 @@ impl Sweep {
 
     /// Reports what is on the board: claims that lapsed, and what is a matter for the protocol.
     fn report_posted(&mut self, board: &Board, horizon: Timestamp) {
-        let mut due = board.due(horizon, |state| !state.expires());
-        self.found.more |= due.len() > self.room;
-        due.truncate(self.room);
-        self.room -= due.len();
-        self.found.lapsed.append(&mut due);
+        let mut due = board.due(horizon, |state| !state.expires(), self.room);
+        self.found.more |= !due.is_all;
+        self.room -= due.found.len();
+        self.found.lapsed.append(&mut due.found);
     }
 
     /// Removes what has expired on the board. Returns whether that was all.
     fn remove_posted(&mut self, ground: Ground<'_>, batch: &mut Batch, horizon: Timestamp) -> bool {
         let Ground { board, group, .. } = ground;
-        let due = board.due(horizon, StateName::expires);
-        let (count, limit) = (due.len(), self.room.min(Self::STEP));
-        for (slot, value) in due.into_iter().take(limit) {
+        let due = board.due(horizon, StateName::expires, self.room.min(Self::STEP));
+        self.pass(due.first_written.map(Cursor::at));
+        for (slot, value) in due.found {
             let mut shard = board.shard(slot).lock();
             let is_same = match shard.get(slot) {
                 Posted::Kept(Some(kept)) => kept.fence() == value.fence(),
@@ -144,7 +150,12 @@ impl Sweep {
             shard.begin(slot, Arc::clone(group));
             batch.push(slot, Some(value), None);
         }
-        count <= limit
+        due.is_all
+    }
+
+    /// Notes that something was passed that the cursor must not pass.
+    fn pass(&mut self, at: Option<Cursor>) {
+        self.passed = self.passed.into_iter().chain(at).min();
     }
 
     /// Reports what is due and a matter for the protocol, which writes over it. Takes half of the
@@ -199,6 +210,18 @@ impl Sweep {
         &mut self,
         ground: Ground<'_>,
         batch: &mut Batch,
+        cursor: Cursor,
+        horizon: Timestamp,
+    ) -> Result<Cursor, Error> {
+        let walked = self.walk(ground, batch, self.walked.unwrap_or(cursor), horizon)?;
+        self.walked = Some(walked);
+        Ok(walked.min(self.passed.unwrap_or(walked)))
+    }
+
+    fn walk(
+        &mut self,
+        ground: Ground<'_>,
+        batch: &mut Batch,
         mut cursor: Cursor,
         horizon: Timestamp,
     ) -> Result<Cursor, Error> {
@@ -240,9 +263,15 @@ impl Sweep {
             return Ok(());
         };
         let mut shard = board.shard(slot).lock();
-        // Whoever files what is on the board takes the entry along.
-        if !matches!(shard.get(slot), Posted::Nothing) && !seeded(Bug::SweepRaces) {
-            return Ok(());
+        match shard.get(slot) {
+            Posted::Nothing => {}
+            _ if seeded(Bug::SweepRaces) => {}
+            // Whoever files what is on the board takes the entry along.
+            Posted::Kept(_) => return Ok(()),
+            Posted::Written(_) => {
+                self.pass(Some(Cursor(key)));
+                return Ok(());
+            }
         }
         match base.get(slot) {
             Ok(Some(value)) if value.index_key(slot) == Some(key) && value.state().expires() => {

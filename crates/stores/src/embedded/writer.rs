@@ -13,7 +13,7 @@ use onceward::{BoxError, Timestamp};
 use super::base::Base;
 use super::batch::Batch;
 use super::claims::Claims;
-use super::file::{Filer, Order};
+use super::file::{Done, Filer, Order};
 use super::group::{Fate, Group};
 use super::head::Head;
 use super::intake::{Write, is_late};
@@ -92,13 +92,11 @@ impl Writer {
 
     /// Has what the journal says filed, once that is enough. Waits where it has become too much.
     fn look_after_filing(&mut self, base: &Base) -> Result<(), BoxError> {
-        let shared = &self.shared;
-        let is_due = self.pen.length() >= shared.journal;
+        let is_due = self.pen.length() >= self.shared.journal;
         if let Some(filed) = self.filer.result(is_due) {
-            let [expiring, chore] = filed?.first;
-            self.cursor = self.cursor.min(expiring.unwrap_or(self.cursor));
-            self.chores = self.chores.min(chore.unwrap_or(self.chores));
+            self.go_back(&filed?);
         }
+        let shared = &self.shared;
         if !is_due {
             return Ok(());
         }
@@ -127,6 +125,13 @@ impl Writer {
         self.keeper.note(self.head(shared.clock.now()));
         self.keeper.hurry();
         Ok(())
+    }
+
+    /// Goes back to what was filed behind the cursors.
+    pub(super) fn go_back(&mut self, filed: &Done) {
+        let [expiring, chore] = filed.first;
+        self.cursor = self.cursor.min(expiring.unwrap_or(self.cursor));
+        self.chores = self.chores.min(chore.unwrap_or(self.chores));
     }
 
     /// Lets more writes come.
@@ -286,10 +291,12 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Nobody waits for a writer that died.
+    /// Nobody waits for a writer that died, nor reads what it can no longer vouch for.
     fn drop(&mut self) {
         self.shared.is_closing.store(true, Ordering::Release);
         self.shared.intake.close();
+        drop(self.filer.result(true));
+        drop(self.shared.base.write().take());
         self.forget();
     }
 }

@@ -330,3 +330,31 @@ async fn a_full_journal_of_an_earlier_run_is_filed_by_the_next() {
         Opened::Whole
     ));
 }
+
+#[tokio::test]
+async fn a_list_of_more_than_a_page_that_is_not_filed_is_whole() {
+    let folder = scratch();
+    let store = EmbeddedStore::at(folder.path()).sync(false);
+    let store = store.open().unwrap();
+    let mut acknowledged = Acknowledged::new();
+    for n in 0..900 {
+        put(&store, &mut acknowledged, 5 * n).await;
+    }
+    // Opened again, these are the database's; what follows is on the board.
+    store.close();
+    drop(store);
+    let store = EmbeddedStore::at(folder.path()).sync(false);
+    let store = store.open().unwrap();
+    for n in 900..5_400 {
+        put(&store, &mut acknowledged, 5 * n).await;
+    }
+    // The last ones that a page looks at on the board are among those that went.
+    let slots: Vec<SlotId> = acknowledged.keys().copied().collect();
+    for slot in &slots[1_500..4_000] {
+        let seen = acknowledged[slot].fence;
+        let removed = store.remove(*slot, seen, Timestamp::NEVER).await.unwrap();
+        assert_eq!(removed.value, Swap::Done);
+        acknowledged.remove(slot);
+    }
+    assert_eq!(all(&store).await, acknowledged);
+}

@@ -168,32 +168,35 @@ async fn journals_may_begin_late_but_not_with_one_missing() {
     let at = || EmbeddedStore::at(folder.path()).journal(8 << 10);
     let journal = |id: u64| folder.path().join(format!("data/{id}.jnl"));
     let mut acknowledged = Acknowledged::new();
-    // The first is filed and gone.
+    // The first is filed and gone, and perhaps more of them.
     let store = at().open().unwrap();
     put_until(&store, &mut acknowledged, 100, || !journal(0).exists()).await;
     store.close();
     drop(store);
+    let newest = newest_journal(folder.path());
+    let one: u64 = newest
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let other = one + 1;
     // The next one is not filed.
     let (gate, keeper) = Gate::new(At::Begin);
     let store = at().disk(gate).open().unwrap();
-    put_until(&store, &mut acknowledged, 100, || journal(2).exists()).await;
-    put_until(&store, &mut acknowledged, 100, || {
-        written_to(folder.path()) > 2
-    })
-    .await;
+    put_until(&store, &mut acknowledged, 100, || journal(other).exists()).await;
     drop(keeper);
     store.close();
     drop(store);
-    assert!(!journal(0).exists() && journal(1).exists() && journal(2).exists());
+    assert!(journal(one).exists() && journal(other).exists() && !journal(one - 1).exists());
 
     let elsewhere = folder.path().with_extension("jnl");
-    fs::rename(journal(1), &elsewhere).unwrap();
+    fs::rename(journal(one), &elsewhere).unwrap();
     let refused = EmbeddedStore::open(folder.path()).unwrap_err();
-    assert!(
-        refused.to_string().contains("journal 1 is missing"),
-        "{refused}"
-    );
-    fs::rename(&elsewhere, journal(1)).unwrap();
+    let expected = format!("journal {one} is missing");
+    assert!(refused.to_string().contains(&expected), "{refused}");
+    fs::rename(&elsewhere, journal(one)).unwrap();
     let store = EmbeddedStore::open(folder.path()).unwrap();
     assert_eq!(present(&store, &acknowledged).await, acknowledged.len());
 }

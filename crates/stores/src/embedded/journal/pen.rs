@@ -123,6 +123,11 @@ impl Pen {
     }
 }
 
+/// Syncs a journal.
+pub(crate) fn sync(data: &Path, journal: u64) -> io::Result<()> {
+    File::open(path(data, journal))?.sync_data()
+}
+
 /// Removes the journals before `journal`, the oldest first: all that they say is in tables.
 pub(crate) fn remove_before(data: &Path, journal: u64) -> io::Result<()> {
     for id in ids(data)?.into_iter().filter(|id| *id < journal) {
