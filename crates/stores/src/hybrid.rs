@@ -271,7 +271,12 @@ impl Store for HybridStore {
             && let Some(Reply { value, now }) = self.dispute(slot, &memo).await?
             && value.fence != seen
         {
-            return Ok(Reply::new(Swap::Moved(Some(value)), now));
+            // The truth was not asked, and would have looked at the time first.
+            let swap = match now > not_after {
+                true => Swap::Late,
+                false => Swap::Moved(Some(value)),
+            };
+            return Ok(Reply::new(swap, now));
         }
         let sent = self.parts.clock.monotonic();
         let truth = &self.parts.truth;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use onceward::Store as _;
 use onceward::record::Deed;
 use onceward::store::{Insert, Swap};
 use onceward::testing::records::{self, LONG};
@@ -245,6 +246,19 @@ async fn no_silent_claim_is_taken_over_against_evidence() {
     };
     assert!(shown.outcome().is_some());
     assert_eq!(world.store.regressions().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_claim_over_something_else_is_late_whatever_the_cache_has() {
+    let world = World::new();
+    let slot = records::slot("k");
+    world.put(slot, &records::completed(LONG)).await;
+    world.quiet().await;
+    let other = records::claimed(LONG);
+    let replace = world
+        .store
+        .replace(slot, other.fence, &other, Timestamp::ZERO);
+    assert_eq!(replace.await.unwrap().value, Swap::Late);
 }
 
 #[tokio::test(start_paused = true)]
