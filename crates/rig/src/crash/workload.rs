@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -41,6 +41,8 @@ struct Teller {
     store: EmbeddedStore,
     /// Tells this session's writes from those of others.
     next: AtomicU64,
+    /// The highest fence so far.
+    last: Mutex<Option<Fence>>,
     seed: u64,
 }
 
@@ -120,6 +122,7 @@ async fn run(workload: Workload, folder: &Path, seed: u64) -> Result<(), BoxErro
     let teller = Arc::new(Teller {
         store,
         next: AtomicU64::new(seed << 32),
+        last: Mutex::default(),
         seed,
     });
     teller.look().await?;
@@ -143,6 +146,14 @@ async fn run(workload: Workload, folder: &Path, seed: u64) -> Result<(), BoxErro
 // === impl Teller ===
 
 impl Teller {
+    /// Mints a fence over `seen`, greater than any before: as the engine does, for a slot may be
+    /// claimed, emptied and claimed again within a tick of the clock.
+    fn mint(&self, seen: Option<Fence>, now: Timestamp) -> Fence {
+        let mut last = self.last.lock().expect("nobody panics with it");
+        let fence = Fence::mint(seen.max(*last), now);
+        *last.insert(fence)
+    }
+
     /// Writes as much as a journal holds, over and over into one slot.
     async fn fill(&self) -> Result<(), BoxError> {
         const JOURNAL: usize = 18_000_000;
@@ -153,7 +164,7 @@ impl Teller {
             let found = self.store.get(slot).await?;
             let over = found.value.map(|record| record.fence);
             let record = Record {
-                fence: Fence::mint(over, found.now),
+                fence: self.mint(over, found.now),
                 state: State::Completed(Outcome::success(records::bytes(BODY))),
                 ..records::completed(records::LONG)
             };
@@ -210,7 +221,7 @@ impl Teller {
     ) -> Result<(), BoxError> {
         let found = self.store.get(slot).await?;
         let over = found.value.as_ref().map(|record| record.fence);
-        let fence = Fence::mint(over, found.now);
+        let fence = self.mint(over, found.now);
         let claim = Record {
             fence,
             mark: Some(fence),
@@ -220,7 +231,7 @@ impl Teller {
         let Some(now) = self.write(slot, over, Some(&claim)).await? else {
             return Ok(());
         };
-        let fence = Fence::mint(Some(fence), now);
+        let fence = self.mint(Some(fence), now);
         let mut ended = Record {
             fence,
             ..claim.stamped(now)
