@@ -251,7 +251,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let keeper = &self.holding.shared.keeper;
         match self.holding.is_over() || !self.holding.is_planned() {
-            true => keeper.forget(&self.holding, self.place),
+            true => keeper.forget(self.place),
             false => keeper.finish(&self.holding, self.place),
         }
     }

@@ -181,6 +181,11 @@ impl Engine {
         if let Some(verdict) = self.recall(arrival) {
             return Ok(verdict);
         }
+        self.admit_unrecalled(arrival).await
+    }
+
+    /// Like [`Engine::admit`], for an arrival about which [`Engine::recall`] has just said nothing.
+    pub async fn admit_unrecalled(&self, arrival: &Arrival) -> Result<Verdict, Error> {
         let span = tracing::debug_span!("begin", slot = ?arrival.id());
         let verdict = match (arrival.identities().is_empty(), span.is_disabled()) {
             (true, true) => self.ask(arrival).await?,

@@ -14,7 +14,7 @@ use crate::clock::micros;
 use crate::engine::Shared;
 use crate::store::Swap;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, Notify, shards, time};
+use crate::sync::{Mutex, Notify, nearest, shards, time};
 use crate::{Fence, Record, SlotId, State, Timestamp};
 
 /// Where live claims are kept.
@@ -78,7 +78,8 @@ impl Keeper {
 
     /// Looks after `holding` from now on, and returns its place.
     pub(crate) fn keep(&self, holding: &Arc<Holding>) -> usize {
-        let place = self.shard(holding).lock().insert(holding.clone());
+        let shard = nearest() % Self::SHARDS;
+        let place = self.shards[shard].lock().insert(holding.clone());
         let pace = micros(Self::pace(holding));
         let hurry = pace < self.pace.load(Ordering::Relaxed);
         if hurry {
@@ -88,12 +89,15 @@ impl Keeper {
             self.wake.notify_one();
         }
         self.start(&holding.shared);
-        place
+        place * Self::SHARDS + shard
     }
 
     /// Looks after the claim no longer: it ended, or its holder says nothing.
-    pub(crate) fn forget(&self, holding: &Holding, place: usize) {
-        self.shard(holding).lock().remove(place);
+    pub(crate) fn forget(&self, place: usize) {
+        let (shard, place) = (place % Self::SHARDS, place / Self::SHARDS);
+        let holding = self.shards[shard].lock().remove(place);
+        // Only now: it may be the last that is left of the claim.
+        drop(holding);
     }
 
     /// Finishes a claim whose caller went away.
@@ -134,10 +138,6 @@ impl Keeper {
     /// How often to look at a claim: four looks per renewal notice in time that one is due.
     fn pace(holding: &Holding) -> Duration {
         (holding.lease() / 12).clamp(Self::PACE_MIN, Self::PACE_MAX)
-    }
-
-    fn shard(&self, holding: &Holding) -> &Mutex<Slab<Arc<Holding>>> {
-        &self.shards[holding.mark.bits() as usize % Self::SHARDS]
     }
 
     /// Starts the task unless there is one. It ends when the engine is gone, or its runtime.
@@ -219,7 +219,7 @@ impl Chore {
                 if let Err(error) = holding.finish().await {
                     tracing::warn!(slot = ?holding.arrival.id(), %error, "claim ended in vain");
                 }
-                shared.keeper.forget(&holding, place);
+                shared.keeper.forget(place);
             }
             Self::TakeBack(stray, _watched) => stray.taken_back(&shared).await,
         }

@@ -13,8 +13,8 @@ use crate::clock::{Clock, micros};
 use crate::fence::Mint;
 use crate::meters::StoreMeters;
 use crate::store::{Error, Reply, Store};
+use crate::sync::Timer;
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use crate::sync::time;
 use crate::{Fence, Timestamp};
 
 /// A store, as far away as it is.
@@ -70,17 +70,17 @@ impl Reach {
         &self,
         call: impl Future<Output = Result<Reply<T>, Error>> + Unpin,
     ) -> Result<Reply<T>, Error> {
-        let answer = match within(self.patience, &*self.clock, call).await {
-            Answered::AtOnce(answer) => answer,
-            Answered::After(took, answer) => {
-                self.meters.answered(took);
-                answer
-            }
-            Answered::Never => Err(Error::unavailable(
-                self.store.kind(),
-                NoAnswer(self.patience),
-            )),
-        };
+        let mut began = None;
+        let wait = || began = Some(self.clock.stopwatch());
+        let answered = within(self.patience, wait, call).await;
+        if let (Some(_), Some(began)) = (&answered, began) {
+            let took = self.clock.stopwatch().saturating_sub(began);
+            self.meters.answered(took);
+        }
+        let answer = answered.unwrap_or_else(|| {
+            let no_answer = NoAnswer(self.patience);
+            Err(Error::unavailable(self.store.kind(), no_answer))
+        });
         match &answer {
             Ok(reply) => self.learn(reply.now),
             Err(_) => self.meters.errors.increment(1),
@@ -122,8 +122,11 @@ impl Reach {
     fn learn(&self, now: Timestamp) {
         let monotonic = micros(self.clock.monotonic());
         let offset = now.as_micros() as i64 - monotonic as i64;
-        // A reply that took long tells too early a time, so the latest idea counts.
-        self.time.offset.fetch_max(offset, Ordering::Relaxed);
+        // A reply that took long tells too early a time, so the latest idea counts. Looked at first,
+        // because threads that write the same word wait for each other.
+        if offset > self.time.offset.load(Ordering::Relaxed) {
+            self.time.offset.fetch_max(offset, Ordering::Relaxed);
+        }
         if now > self.latest() {
             self.time
                 .latest
@@ -146,39 +149,26 @@ impl Reach {
     }
 }
 
-/// How an answer came.
-pub(crate) enum Answered<T> {
-    /// Without waiting: no timer was set and no clock read.
-    AtOnce(T),
-    /// After this long.
-    After(Duration, T),
-    /// Not within the limit.
-    Never,
-}
-
-/// Waits for `call`, `limit` at the most.
+/// Waits for `call`, `limit` at the most: `None` is no answer by then. Where there is something to
+/// wait for, `wait` is called first.
 ///
 /// Whoever calls pins the future: taken by value it would stand twice in this one, and a claim
 /// would spend more time moving it than storing.
 pub(crate) async fn within<T>(
     limit: Duration,
-    clock: &dyn Clock,
+    wait: impl FnOnce(),
     mut call: impl Future<Output = T> + Unpin,
-) -> Answered<T> {
+) -> Option<T> {
     // Stores in this process mostly answer at once, and a timer costs more than such a call.
     let first = future::poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx))).await;
     if let Poll::Ready(answer) = first {
-        return Answered::AtOnce(answer);
+        return Some(answer);
     }
-    let start = clock.stopwatch();
-    // Boxed, because a timer is aligned to cache lines, and so would be every future around it.
-    let mut timer = Box::pin(time::sleep(limit));
+    wait();
+    let mut timer = Timer::new(limit);
     let answered = future::poll_fn(|cx| match Pin::new(&mut call).poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+        Poll::Pending => timer.poll(cx).map(|()| None),
     });
-    match answered.await {
-        Some(answer) => Answered::After(clock.stopwatch().saturating_sub(start), answer),
-        None => Answered::Never,
-    }
+    answered.await
 }

@@ -12,6 +12,8 @@ mod doors;
 mod scheduled;
 #[cfg(onceward_shuttle)]
 pub mod time;
+#[cfg(not(onceward_shuttle))]
+mod timer;
 
 #[cfg(any(onceward_shuttle, onceward_loom))]
 pub use doors::{Fences, Waiting, waiting};
@@ -26,6 +28,11 @@ pub use scheduled::{
 pub(crate) use loom::sync::atomic;
 #[cfg(not(any(onceward_shuttle, onceward_loom)))]
 pub(crate) use std::sync::atomic;
+
+#[cfg(onceward_shuttle)]
+pub(crate) use time::Timer;
+#[cfg(not(onceward_shuttle))]
+pub(crate) use timer::Timer;
 
 pub(crate) use tokio::sync::OnceCell;
 
@@ -46,6 +53,22 @@ mod ordinary {
     pub(crate) fn has_runtime() -> bool {
         tokio::runtime::Handle::try_current().is_ok()
     }
+}
+
+/// The shard that is nearest to this thread: threads that use different ones do not wait for each
+/// other. Where schedules are chosen it is the same for all, so that they meet.
+pub(crate) fn nearest() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NEAREST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    if cfg!(onceward_shuttle) {
+        return 0;
+    }
+    // A thread that ends has lost its number.
+    NEAREST.try_with(|nearest| *nearest).unwrap_or_default()
 }
 
 /// How many shards something has that threads share: few where schedules are chosen, so that they

@@ -24,15 +24,16 @@ pub(crate) enum Admission {
 // === impl Inner ===
 
 impl Inner {
-    /// Asks for the right to execute.
+    /// Asks for the right to execute, after the engine could not recall an answer.
     pub(crate) async fn admit(&self, parts: &Parts, arrival: &Arrival) -> Result<Admission, Error> {
         let Some(quotas) = &self.quotas else {
-            return self.engine.admit(arrival).await.map(Admission::from);
+            let verdict = self.engine.admit_unrecalled(arrival).await;
+            return verdict.map(Admission::from);
         };
         let payer = quotas.payer(parts, arrival.slot().scope());
         let admission = match quotas.limits().limit_claims() {
             true => Box::pin(self.admit_within(quotas, &payer, arrival)).await?,
-            false => self.engine.admit(arrival).await?.into(),
+            false => self.engine.admit_unrecalled(arrival).await?.into(),
         };
         match &admission {
             Admission::Granted(..) if self.chooses_keys() => {

@@ -9,7 +9,7 @@ use metrics::Counter;
 use super::Holding;
 use super::write::Wrote;
 use crate::protocol::decide;
-use crate::reach::{Answered, within};
+use crate::reach::within;
 use crate::store;
 use crate::sync::time;
 use crate::verdict::{Unsettled, Verdict};
@@ -82,10 +82,8 @@ impl Holding {
     pub(super) async fn finish_soon(self: &Arc<Self>) -> Result<Ended, EndError> {
         let limit = self.shared.limits.answer_within;
         let finish = pin!(self.finish());
-        match within(limit, &*self.shared.reach.clock, finish).await {
-            Answered::AtOnce(ended) | Answered::After(_, ended) => ended,
-            Answered::Never => Err(EndError::Pending { source: None }),
-        }
+        let ended = within(limit, || (), finish).await;
+        ended.unwrap_or(Err(EndError::Pending { source: None }))
     }
 
     /// Ends the claim as planned, however long the store is away.

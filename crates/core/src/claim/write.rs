@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Holding, PointError};
 use crate::bugs::{Bug, seeded};
-use crate::reach::{Answered, within};
+use crate::reach::within;
 use crate::record::{Point, State, StateName};
 use crate::store::{Error, Swap};
 use crate::sync::atomic::Ordering;
@@ -36,18 +36,18 @@ impl Holding {
         // A reply that never comes must not use up the lease: one that is applied all the same
         // is recognised by the next write.
         let third = self.lease() / 3;
-        match within(third, &*self.shared.reach.clock, write).await {
-            Answered::AtOnce(Ok(wrote)) | Answered::After(_, Ok(wrote)) => match wrote {
+        match within(third, || (), write).await {
+            Some(Ok(wrote)) => match wrote {
                 Wrote::Done(_) => self.renewed_at(sent),
                 Wrote::Moved(..) => {
                     tracing::warn!(slot = ?self.arrival.id(), "claim lost while the work goes on");
                     self.set_lost();
                 }
             },
-            Answered::AtOnce(Err(error)) | Answered::After(_, Err(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(slot = ?self.arrival.id(), %error, "claim not renewed");
             }
-            Answered::Never => {
+            None => {
                 tracing::warn!(slot = ?self.arrival.id(), "claim not renewed in time");
             }
         }

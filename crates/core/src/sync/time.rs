@@ -17,6 +17,9 @@ pub struct Sleep {
     place: Option<u64>,
 }
 
+/// Ready when its time has passed since it was made.
+pub(crate) struct Timer(Sleep);
+
 /// The time was up first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("deadline has elapsed")]
@@ -77,6 +80,18 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
         Poll::Pending => Pin::new(&mut timer).poll(cx).map(|()| Err(Elapsed)),
     })
     .await
+}
+
+// === impl Timer ===
+
+impl Timer {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self(sleep(limit))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx)
+    }
 }
 
 // === impl Sleep ===
