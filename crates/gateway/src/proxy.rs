@@ -1,6 +1,5 @@
 //! The proxy: executes a request by sending it to the upstream.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -9,16 +8,16 @@ use http_body::Body as _;
 use onceward::{Attempt, Effect};
 use onceward_http::{Execute, RequestBody};
 
-use crate::forward::{self, Forwarding};
+use crate::forward;
 use crate::server::{Peer, Received, Switch};
+use crate::stack::Held;
 use crate::tunnel;
-use crate::upstream::{Care, Inbound, Outbound, SendError, Upstream};
+use crate::upstream::{Care, Inbound, Outbound, SendError};
 
 /// One request's way to the upstream and back.
 #[derive(Debug)]
 pub(crate) struct Proxy {
-    pub(crate) upstream: Upstream,
-    pub(crate) forwarding: Arc<Forwarding>,
+    pub(crate) stack: Held,
     pub(crate) peer: Peer,
     pub(crate) effect: Effect,
     /// How long the head of the answer may take.
@@ -59,9 +58,9 @@ impl Execute<Received> for Proxy {
             // The connection cannot be handed on: HTTP/1.0 knows no other protocols.
             parts.headers.remove(header::UPGRADE);
         }
-        self.forwarding.request(&mut parts, self.peer);
+        self.stack.forwarding.request(&mut parts, self.peer);
         let request = Request::from_parts(parts, outbound(body));
-        let mut response = self.upstream.send(request, care, self.within).await?;
+        let mut response = self.stack.upstream.send(request, care, self.within).await?;
         if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
             return Ok(tunnel::open(response, switch));
         }

@@ -6,6 +6,7 @@
 //! 4. the guard: key, caller, record, and then the proxy or the recorded answer;
 //! 5. the tally: what became of it is counted, and told to the log.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -54,13 +55,54 @@ pub(crate) struct Guarded {
     pub(crate) ruled: Ruled,
 }
 
+/// The stack in the hands of one request.
+///
+/// Were these counted where all requests count, every lane would wait for the others at each of
+/// them. So each connection counts its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Held(Arc<Hold>);
+
+/// The stack in the hands of one connection. Clones are for other connections.
+#[derive(Debug)]
+pub(crate) struct Holder(Held);
+
+#[derive(Debug)]
+struct Hold(Arc<Stack>);
+
 type Answer = Response<AnswerBody<Inbound>>;
 
-// === impl Stack ===
+// === impl Holder ===
 
-impl Stack {
+impl Holder {
+    pub(crate) fn new(stack: Arc<Stack>) -> Self {
+        Self(Held(Arc::new(Hold(stack))))
+    }
+
+    /// The stack for a request of this connection.
+    pub(crate) fn hold(&self) -> Held {
+        self.0.clone()
+    }
+}
+
+impl Clone for Holder {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0.0.0))
+    }
+}
+
+// === impl Held ===
+
+impl Deref for Held {
+    type Target = Stack;
+
+    fn deref(&self) -> &Stack {
+        &self.0.0
+    }
+}
+
+impl Held {
     /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request<Received>) -> Answer {
+    pub(crate) async fn answer(self, request: Request<Received>) -> Answer {
         let began = self.clock.stopwatch();
         let peer = *request
             .extensions()
@@ -76,18 +118,6 @@ impl Stack {
             ruled.tally.tell(&asked, &response, took);
         }
         response
-    }
-
-    /// Closes the connections that have rested for too long. Call it now and then: without requests
-    /// nobody else does.
-    pub(crate) fn reap(&self) {
-        self.upstream.reap();
-        self.probed.iter().for_each(Upstream::reap);
-    }
-
-    fn ruled(&self, method: &Method, path: &str) -> &Ruled {
-        let found = self.routes.find(method, path);
-        found.map_or(&self.rest, |found| &found.ruled)
     }
 
     async fn handle(&self, request: Request<Received>, ruled: &Ruled, peer: Peer) -> Answer {
@@ -109,8 +139,7 @@ impl Stack {
         let media = Media::of(&parts.headers);
         let terms = guard.terms();
         let proxy = Proxy {
-            upstream: self.upstream.clone(),
-            forwarding: self.forwarding.clone(),
+            stack: self.clone(),
             peer,
             effect: terms.policy.effect,
             within: terms.within.unwrap_or(Proxy::WITHIN_MAX),
@@ -129,6 +158,22 @@ impl Stack {
                 };
                 guard.refuse(&problem, media, None)
             })
+    }
+}
+
+// === impl Stack ===
+
+impl Stack {
+    /// Closes the connections that have rested for too long. Call it now and then: without requests
+    /// nobody else does.
+    pub(crate) fn reap(&self) {
+        self.upstream.reap();
+        self.probed.iter().for_each(Upstream::reap);
+    }
+
+    fn ruled(&self, method: &Method, path: &str) -> &Ruled {
+        let found = self.routes.find(method, path);
+        found.map_or(&self.rest, |found| &found.ruled)
     }
 
     /// Why a request is refused whatever it asks for.

@@ -24,7 +24,7 @@ use crate::lanes::Lanes;
 use crate::net::TcpListener;
 use crate::open::{self, Opened};
 use crate::server::{self, Settings};
-use crate::stack::Stack;
+use crate::stack::{Holder, Stack};
 use crate::trouble::in_one_line;
 
 /// A gateway that is ready to serve.
@@ -207,11 +207,8 @@ impl Gateway {
     }
 
     async fn serve_callers(&self, listener: TcpListener, closing: CancellationToken) {
-        let stack = self.stack.clone();
-        let service = move |request| {
-            let stack = stack.clone();
-            async move { stack.answer(request).await }
-        };
+        let stack = Holder::new(self.stack.clone());
+        let service = move |request| stack.hold().answer(request);
         let (tls, grace) = (self.tls.clone(), self.config.shutdown_grace);
         server::serve(
             listener,
