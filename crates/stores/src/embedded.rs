@@ -180,7 +180,7 @@ impl EmbeddedStore {
             recent: Recent::new(recent),
             couriers: Couriers::default(),
             disk,
-            reserve: Mutex::new(Reserve::new(reserve)),
+            reserve: Reserve::new(reserve),
             sync,
             journal,
             large,
@@ -205,6 +205,7 @@ impl EmbeddedStore {
             batch: Default::default(),
             group: None,
             sweeps: Default::default(),
+            room: Vec::new(),
             taken: 0,
             lull: Lull::default(),
         };

@@ -45,8 +45,9 @@ pub(super) enum Part {
 }
 
 const MIB: u64 = 1 << 20;
-/// How much is written to a journal before what it says is filed.
-pub(super) const JOURNAL: u64 = 32 * MIB;
+/// How much is written to a journal before what it says is filed: the largest batch still fits behind
+/// it, into the room that a journal is made with.
+pub(super) const JOURNAL: u64 = 56 * MIB;
 /// How much a repair keeps in memtables, which are rotated by us: the database's own rotation can
 /// wait for itself forever when it has one worker, and is slower with two.
 pub(super) const MEMTABLE: u64 = 32 * MIB;
@@ -202,8 +203,8 @@ fn records_options() -> KeyspaceCreateOptions {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
     options()
         .filter_policy(FilterPolicy::new([bloom]))
-        .filter_block_pinning_policy(PinningPolicy::new([true, false]))
-        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+        .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
+        .filter_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
         .with_kv_separation(Some(
             KvSeparationOptions::default()
                 .compression(CompressionType::None)

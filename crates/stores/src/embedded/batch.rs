@@ -8,7 +8,7 @@ use onceward::record::StateName;
 use super::base::{Base, Part};
 use super::claims::list_key;
 use super::journal::{Batch as Written, Mark};
-use super::value::{IndexKey, Value};
+use super::value::{IndexKey, Trace, Value};
 
 /// What a batch does to the slots it touches: one change per slot.
 #[derive(Debug, Default)]
@@ -23,12 +23,13 @@ pub(super) struct Batch {
 pub(super) struct Change {
     pub(super) slot: SlotId,
     /// What is there, durably.
-    pub(super) before: Option<Value>,
-    /// What will be.
+    pub(super) before: Option<Trace>,
+    /// What will be, until the board has it.
     pub(super) after: Option<Value>,
 }
 
-/// Takes eight bytes of a slot's id as its hash: ids are keyed digests, evenly spread already.
+/// Takes eight bytes of a slot's id as its hash: ids are keyed digests, evenly spread already. The
+/// first bytes say which shard a slot is in, and tell nothing within one.
 #[derive(Debug, Default)]
 pub(super) struct Spread(u64);
 
@@ -48,12 +49,16 @@ impl Batch {
         &self.changes
     }
 
+    pub(super) fn changes_mut(&mut self) -> &mut [Change] {
+        &mut self.changes
+    }
+
     pub(super) fn stale(&self) -> &[IndexKey] {
         &self.stale
     }
 
     /// Adds a change of a slot that the batch does not touch yet.
-    pub(super) fn push(&mut self, slot: SlotId, before: Option<Value>, after: Option<Value>) {
+    pub(super) fn push(&mut self, slot: SlotId, before: Option<Trace>, after: Option<Value>) {
         self.changes.push(Change {
             slot,
             before,
@@ -117,8 +122,8 @@ impl Batch {
 impl Change {
     /// Whether the slot held an answer that may have been remembered elsewhere.
     pub(super) fn had_outcome(&self) -> bool {
-        let before = self.before.as_ref();
-        before.is_some_and(|value| StateName::Completed.covers(value.state()))
+        let before = self.before;
+        before.is_some_and(|before| StateName::Completed.covers(before.state()))
     }
 
     /// The claim that the slot will hold, if it is one.
@@ -128,8 +133,8 @@ impl Change {
     }
 
     fn index_keys(&self) -> [Option<IndexKey>; 2] {
-        [&self.before, &self.after]
-            .map(|value| value.as_ref().and_then(|it| it.index_key(self.slot)))
+        let after = self.after.as_ref().map(Value::trace);
+        [self.before, after].map(|it| it?.index_key(self.slot))
     }
 }
 
@@ -137,8 +142,8 @@ impl Change {
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
-        if let Some((head, _)) = bytes.split_first_chunk() {
-            self.0 = u64::from_le_bytes(*head);
+        if let Some((tail, _)) = bytes.get(8..).and_then(|it| it.split_first_chunk()) {
+            self.0 = u64::from_le_bytes(*tail);
         }
     }
 

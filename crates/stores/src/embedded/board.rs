@@ -8,14 +8,14 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::Arc;
 
 use onceward::record::StateName;
 use onceward::{SlotId, Timestamp};
 
 use super::batch::{Change, Spread};
-use super::group::Group;
-use super::value::{IndexKey, Value};
+use super::group::Number;
+use super::journal::Mark;
+use super::value::{IndexKey, Trace, Value};
 use crate::sync::Mutex;
 
 /// Slots of which the database does not know everything.
@@ -37,7 +37,7 @@ pub(super) struct Shard {
 struct Entry {
     kept: Option<Kept>,
     /// The group in which it is being written.
-    group: Option<Arc<Group>>,
+    group: Option<Number>,
 }
 
 /// What a slot holds, durably.
@@ -45,8 +45,8 @@ struct Entry {
 struct Kept {
     /// `None` where it was removed.
     value: Option<Value>,
-    /// Where it is listed, if it is a claim.
-    list: Option<IndexKey>,
+    /// The batch that lists it, if it is a claim.
+    list: Option<Mark>,
     /// What the database has of it.
     filed: Filed,
 }
@@ -55,8 +55,8 @@ struct Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Filed {
     Nothing,
-    /// An older record, and where the index keeps that.
-    Older(Option<IndexKey>),
+    /// An older record, unless that is being removed.
+    Older(Option<Trace>),
     /// Just what stands here, or will have once filing it is over.
     This,
 }
@@ -68,7 +68,7 @@ pub(super) enum Posted<'a> {
     /// This is in it, durably; `None` where it was removed.
     Kept(Option<&'a Value>),
     /// It is being written in this group, before whose end nobody can say what it holds.
-    Written(&'a Arc<Group>),
+    Written(Number),
 }
 
 /// What came due on the board.
@@ -92,7 +92,8 @@ pub(super) struct Unfiled {
 // === impl Board ===
 
 impl Board {
-    const SHARDS: usize = if cfg!(onceward_shuttle) { 2 } else { 64 };
+    /// A shard for each first byte of a slot's id, so that one after the other they are in order.
+    const SHARDS: usize = if cfg!(onceward_shuttle) { 2 } else { 256 };
 
     pub(super) fn new() -> Self {
         Self {
@@ -102,8 +103,11 @@ impl Board {
 
     /// The shard that `slot` is in. Where others are locked as well, it comes first.
     pub(super) fn shard(&self, slot: SlotId) -> &Mutex<Shard> {
-        let at = usize::from(slot.as_bytes()[8]);
-        &self.shards[at % Self::SHARDS]
+        &self.shards[Self::at(slot)]
+    }
+
+    fn at(slot: SlotId) -> usize {
+        usize::from(slot.as_bytes()[0]) * Self::SHARDS / 256
     }
 
     /// What is durably in `slot`, where the board knows it; `None` inside where it was removed.
@@ -113,7 +117,7 @@ impl Board {
     }
 
     /// Puts a claim here that the database has.
-    pub(super) fn post(&self, slot: SlotId, claim: Value, list: IndexKey) {
+    pub(super) fn post(&self, slot: SlotId, claim: Value, list: Mark) {
         let kept = Kept {
             value: Some(claim),
             list: Some(list),
@@ -126,21 +130,19 @@ impl Board {
         self.shard(slot).lock().insert(slot, entry);
     }
 
-    /// Says that a change is durable; a claim is on `list` now. Returns where the claim before it
-    /// was listed.
-    pub(super) fn settle(&self, change: &Change, list: Option<IndexKey>) -> Option<IndexKey> {
+    /// Says that a change is durable, and takes what it put there; a claim is on `list` now. Returns
+    /// the list that the claim before it was on.
+    pub(super) fn settle(&self, change: &mut Change, list: Option<Mark>) -> Option<Mark> {
         let slot = change.slot;
         let mut shard = self.shard(slot).lock();
         let before = shard.slots.remove(&slot).and_then(|entry| entry.kept);
         let (listed, filed) = match before {
-            Some(kept) => (kept.list, kept.filed_over(slot)),
+            Some(kept) => (kept.list, kept.filed_over()),
             // It was looked up in the database.
-            None => match &change.before {
-                Some(value) => (None, Filed::Older(value.index_key(slot))),
-                None => (None, Filed::Nothing),
-            },
+            None if change.before.is_some() => (None, Filed::Older(change.before)),
+            None => (None, Filed::Nothing),
         };
-        let value = change.after.clone();
+        let value = change.after.take();
         if value.is_some() || filed != Filed::Nothing {
             let kept = Kept { value, list, filed };
             let entry = Entry {
@@ -169,14 +171,15 @@ impl Board {
     pub(super) fn take_unfiled(&self) -> Vec<Unfiled> {
         let mut unfiled = Vec::new();
         for shard in &self.shards {
-            let mut shard = shard.lock();
+            let (first, mut shard) = (unfiled.len(), shard.lock());
+            unfiled.reserve(shard.slots.len());
             for (slot, entry) in &mut shard.slots {
                 let Some(kept) = &mut entry.kept else {
                     continue;
                 };
                 let under = match kept.filed {
                     Filed::Nothing => None,
-                    Filed::Older(under) => under,
+                    Filed::Older(before) => before.and_then(|it| it.index_key(*slot)),
                     Filed::This => continue,
                 };
                 kept.filed = Filed::This;
@@ -186,24 +189,23 @@ impl Board {
                     under,
                 });
             }
+            drop(shard);
+            unfiled[first..].sort_unstable_by_key(|it| it.slot);
         }
-        unfiled.sort_unstable_by_key(|it| it.slot);
         unfiled
     }
 
     /// Says that the database's tables have what was taken. What was written over it since stays
     /// here, and so do claims.
     pub(super) fn filed(&self, taken: &[Unfiled]) {
-        for Unfiled { slot, .. } in taken {
-            let mut shard = self.shard(*slot).lock();
-            let Some(entry) = shard.slots.get_mut(slot) else {
-                continue;
-            };
-            let is_there = |kept: &mut Kept| kept.filed == Filed::This && kept.list.is_none();
-            entry.kept.take_if(is_there);
-            if entry.kept.is_none() && entry.group.is_none() {
-                shard.slots.remove(slot);
-            }
+        let mut gone = Vec::new();
+        for taken in taken.chunk_by(|a, b| Self::at(a.slot) == Self::at(b.slot)) {
+            let mut shard = self.shard(taken[0].slot).lock();
+            let slots = taken.iter().map(|it| &it.slot);
+            gone.extend(slots.filter_map(|slot| shard.filed(slot)));
+            drop(shard);
+            // What they held is let go while nobody waits for the shard.
+            gone.clear();
         }
     }
 
@@ -315,7 +317,7 @@ impl Shard {
         match self.slots.get(&slot) {
             Some(Entry {
                 group: Some(group), ..
-            }) => Posted::Written(group),
+            }) => Posted::Written(*group),
             Some(Entry {
                 kept: Some(kept), ..
             }) => Posted::Kept(kept.value.as_ref()),
@@ -323,8 +325,19 @@ impl Shard {
         }
     }
 
+    /// Says that the database's tables have what was taken of `slot`. Returns what that leaves over.
+    fn filed(&mut self, slot: &SlotId) -> Option<Kept> {
+        let entry = self.slots.get_mut(slot)?;
+        let is_there = |kept: &mut Kept| kept.filed == Filed::This && kept.list.is_none();
+        let gone = entry.kept.take_if(is_there);
+        if entry.kept.is_none() && entry.group.is_none() {
+            self.slots.remove(slot);
+        }
+        gone
+    }
+
     /// Says that `slot` is being written in `group`.
-    pub(super) fn begin(&mut self, slot: SlotId, group: Arc<Group>) {
+    pub(super) fn begin(&mut self, slot: SlotId, group: Number) {
         self.slots.entry(slot).or_default().group = Some(group);
     }
 }
@@ -333,9 +346,9 @@ impl Shard {
 
 impl Kept {
     /// What the database has when this is replaced.
-    fn filed_over(&self, slot: SlotId) -> Filed {
+    fn filed_over(&self) -> Filed {
         match (self.filed, &self.value) {
-            (Filed::This, Some(value)) => Filed::Older(value.index_key(slot)),
+            (Filed::This, Some(value)) => Filed::Older(Some(value.trace())),
             // Perhaps it is being filed just now, and the tables still have what was removed.
             (Filed::This, None) => Filed::Older(None),
             (filed, _) => filed,
@@ -358,7 +371,7 @@ mod tests {
     fn change(before: Option<&Value>, after: Option<&Value>) -> Change {
         Change {
             slot: records::slot("work"),
-            before: before.cloned(),
+            before: before.map(Value::trace),
             after: after.cloned(),
         }
     }
@@ -370,17 +383,17 @@ mod tests {
     #[test]
     fn what_comes_and_goes_before_it_is_filed_leaves_nothing() {
         let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
-        board.settle(&change(None, Some(&one)), None);
-        board.settle(&change(Some(&one), None), None);
+        board.settle(&mut change(None, Some(&one)), None);
+        board.settle(&mut change(Some(&one), None), None);
         assert!(there(&board).is_none() && board.take_unfiled().is_empty());
     }
 
     #[test]
     fn what_goes_while_it_is_filed_is_removed_from_the_tables_by_the_next_filing() {
         let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
-        board.settle(&change(None, Some(&one)), None);
+        board.settle(&mut change(None, Some(&one)), None);
         let taken = board.take_unfiled();
-        board.settle(&change(Some(&one), None), None);
+        board.settle(&mut change(Some(&one), None), None);
         board.filed(&taken);
         assert!(matches!(there(&board), Some(None)), "the tables have it");
         let next = board.take_unfiled();
@@ -394,10 +407,10 @@ mod tests {
     fn what_comes_and_goes_while_a_removal_is_filed_leaves_the_removal() {
         let [old, new] = [1, 2].map(|_| value(&records::completed(records::LONG)));
         let board = Board::new();
-        board.settle(&change(Some(&old), None), None);
+        board.settle(&mut change(Some(&old), None), None);
         let taken = board.take_unfiled();
-        board.settle(&change(None, Some(&new)), None);
-        board.settle(&change(Some(&new), None), None);
+        board.settle(&mut change(None, Some(&new)), None);
+        board.settle(&mut change(Some(&new), None), None);
         // The tables may not have the removal yet, and would be asked otherwise.
         assert!(matches!(there(&board), Some(None)));
         board.filed(&taken);
@@ -409,7 +422,7 @@ mod tests {
         let (board, slot) = (Board::new(), records::slot("work"));
         let [old, new] =
             [records::LONG, records::LONG * 2].map(|it| value(&records::completed(it)));
-        board.settle(&change(Some(&old), Some(&new)), None);
+        board.settle(&mut change(Some(&old), Some(&new)), None);
         let taken = board.take_unfiled();
         assert_eq!(taken[0].under, old.index_key(slot));
         assert_ne!(taken[0].under, new.index_key(slot));
@@ -417,20 +430,25 @@ mod tests {
 
     #[test]
     fn a_claim_stays_when_it_is_filed_and_its_end_is_filed_over_it() {
-        let (board, list) = (Board::new(), [7; 41]);
+        let stamp = Timestamp::from_micros(7);
+        let list = Mark { sequence: 7, stamp };
+        let board = Board::new();
         let claim = value(&records::claimed(records::LONG));
-        board.settle(&change(None, Some(&claim)), Some(list));
+        board.settle(&mut change(None, Some(&claim)), Some(list));
         let taken = board.take_unfiled();
         board.filed(&taken);
         assert!(there(&board).is_some() && board.take_unfiled().is_empty());
-        assert_eq!(board.settle(&change(Some(&claim), None), None), Some(list));
+        assert_eq!(
+            board.settle(&mut change(Some(&claim), None), None),
+            Some(list)
+        );
         assert_eq!(board.take_unfiled().len(), 1);
     }
 
     #[test]
     fn only_what_is_due_is_found_and_nothing_that_is_being_written() {
         let (board, one) = (Board::new(), value(&records::completed(records::LONG)));
-        board.settle(&change(None, Some(&one)), None);
+        board.settle(&mut change(None, Some(&one)), None);
         let later = one.due() + records::LONG;
         let due = |horizon| board.due(horizon, StateName::expires, 10);
         assert!(due(one.due()).found.is_empty());
@@ -438,7 +456,7 @@ mod tests {
         let others = board.due(later, |state| !state.expires(), 10);
         assert!(others.found.is_empty());
         let slot = records::slot("work");
-        board.shard(slot).lock().begin(slot, Group::new());
+        board.shard(slot).lock().begin(slot, Number::NONE);
         assert!(due(later).found.is_empty() && due(later).first_written == Some(one.due()));
         board.spare(slot);
         assert!(due(later).found.len() == 1 && due(later).first_written.is_none());

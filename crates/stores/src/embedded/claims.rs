@@ -21,7 +21,7 @@ use super::value::{Draft, Index, IndexKey, Value, index_from, read_index_key};
 /// The lists of the claims that nobody has ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    lists: BTreeMap<IndexKey, List>,
+    lists: BTreeMap<Mark, List>,
     /// The lists on which nothing is live any more.
     dead: Vec<IndexKey>,
 }
@@ -39,9 +39,9 @@ struct List {
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     /// Those that are claims still, each with the last list that it is on.
-    pub(super) claims: Vec<(SlotId, Value, IndexKey)>,
+    pub(super) claims: Vec<(SlotId, Value, Mark)>,
     /// Every list that is there.
-    pub(super) lists: Vec<IndexKey>,
+    pub(super) lists: Vec<Mark>,
 }
 
 // === impl Claims ===
@@ -54,21 +54,27 @@ impl Claims {
             claims.lists.entry(list).or_default().live += 1;
             board.post(slot, claim, list);
         }
-        let is_dead = |list: &IndexKey| !claims.lists.contains_key(list);
-        claims.dead = listed.lists.into_iter().filter(is_dead).collect();
+        let dead = listed.lists.into_iter();
+        let dead = dead.filter(|list| !claims.lists.contains_key(list));
+        claims.dead = dead.map(list_key).collect();
         claims
     }
 
-    /// Takes note of a change that is durable, in the batch of `mark`, and says so on the board.
-    pub(super) fn note(&mut self, board: &Board, change: &Change, mark: Mark) {
-        let list = change.claimed().map(|_| list_key(mark));
-        if let Some(list) = list {
-            let list = self.lists.entry(list).or_default();
-            list.live += 1;
-            list.slots.extend_from_slice(change.slot.as_bytes());
+    /// Takes note of changes that are durable, in the batch of `mark`, and says so on the board.
+    pub(super) fn note(&mut self, board: &Board, changes: &mut [Change], mark: Mark) {
+        let mut fresh = List::default();
+        for change in changes {
+            let list = change.claimed().map(|_| mark);
+            if list.is_some() {
+                fresh.live += 1;
+                fresh.slots.extend_from_slice(change.slot.as_bytes());
+            }
+            if let Some(list) = board.settle(change, list) {
+                self.strike(list);
+            }
         }
-        if let Some(list) = board.settle(change, list) {
-            self.strike(list);
+        if fresh.live > 0 {
+            self.lists.insert(mark, fresh);
         }
     }
 
@@ -76,7 +82,7 @@ impl Claims {
     pub(super) fn take_unfiled(&mut self) -> impl Iterator<Item = (IndexKey, Vec<u8>)> {
         let unfiled = self.lists.iter_mut();
         let unfiled = unfiled.filter(|(_, list)| !list.slots.is_empty());
-        unfiled.map(|(key, list)| (*key, mem::take(&mut list.slots)))
+        unfiled.map(|(mark, list)| (list_key(*mark), mem::take(&mut list.slots)))
     }
 
     /// The lists on which nothing is live any more, to be removed.
@@ -91,22 +97,20 @@ impl Claims {
 
     /// A moment before which there is no list, `now` at the latest.
     pub(super) fn floor(&self, now: Timestamp) -> Timestamp {
-        let first = self.lists.keys().next().into_iter();
-        let stamps = first
-            .chain(&self.dead)
-            .filter_map(|key| read_index_key(key));
-        stamps.map(|(stamp, _)| stamp).fold(now, Timestamp::min)
+        let dead = self.dead.iter().filter_map(mark_of);
+        let marks = self.lists.keys().copied().chain(dead);
+        marks.map(|mark| mark.stamp).fold(now, Timestamp::min)
     }
 
     /// Says that one of a list is live no more.
-    fn strike(&mut self, list: IndexKey) {
+    fn strike(&mut self, list: Mark) {
         let Some(found) = self.lists.get_mut(&list) else {
             return;
         };
         found.live -= 1;
         if found.live == 0 {
             self.lists.remove(&list);
-            self.dead.push(list);
+            self.dead.push(list_key(list));
         }
     }
 }
@@ -118,21 +122,29 @@ pub(super) fn list_key(mark: Mark) -> IndexKey {
     key
 }
 
+/// The batch whose claims are listed at `key`.
+fn mark_of(key: &IndexKey) -> Option<Mark> {
+    let (stamp, _) = read_index_key(key)?;
+    let sequence = u64::from_be_bytes(key[9..17].try_into().ok()?);
+    Some(Mark { sequence, stamp })
+}
+
 /// Returns what the lists since `floor` tell.
 pub(super) fn claims_since(base: &Base, floor: Timestamp) -> fjall::Result<Listed> {
     let from = index_from(Index::Claims, floor);
     let to = index_from(Index::Expiry, Timestamp::ZERO);
     let mut listed = Listed::default();
     // In the order of the slots, in which they lie on the disk.
-    let mut on = BTreeMap::<SlotId, IndexKey>::new();
+    let mut on = BTreeMap::<SlotId, Mark>::new();
     for entry in base.db.snapshot().range(&base.index, from..to) {
         let (key, list) = entry.into_inner()?;
-        let Ok(key) = IndexKey::try_from(&*key) else {
+        let key = IndexKey::try_from(&*key).ok();
+        let Some(mark) = key.as_ref().and_then(mark_of) else {
             continue;
         };
-        listed.lists.push(key);
+        listed.lists.push(mark);
         let (slots, _) = list.as_chunks::<{ SlotId::LEN }>();
-        on.extend(slots.iter().map(|slot| (SlotId::from_bytes(*slot), key)));
+        on.extend(slots.iter().map(|slot| (SlotId::from_bytes(*slot), mark)));
     }
     for (slot, list) in on {
         let found = match base.kept(slot) {
@@ -157,7 +169,7 @@ pub(super) fn claims_since(base: &Base, floor: Timestamp) -> fjall::Result<Liste
 
 /// Puts into `batch` that nobody knows how a claim of an earlier run ended. The mark stays: its
 /// holder may yet complete it.
-pub(super) fn unsettle(batch: &mut Batch, slot: SlotId, claim: Value, now: Timestamp) {
+pub(super) fn unsettle(batch: &mut Batch, slot: SlotId, claim: &Value, now: Timestamp) {
     let record = match claim.decode() {
         Ok(record) => record,
         Err(error) => return skip(slot, error),
@@ -165,7 +177,7 @@ pub(super) fn unsettle(batch: &mut Batch, slot: SlotId, claim: Value, now: Times
     let fence = Fence::mint(Some(record.fence), now);
     let unknown = record.unsettled(Reason::RESTARTED, fence);
     let value = Draft::of(&unknown).stamp(now);
-    batch.push(slot, Some(claim), Some(value));
+    batch.push(slot, Some(claim.trace()), Some(value));
 }
 
 fn skip(slot: SlotId, error: codec::Error) {
@@ -209,11 +221,10 @@ mod tests {
     #[test]
     fn a_list_goes_with_the_last_claim_on_it() {
         let (mut claims, board) = (Claims::default(), Board::new());
-        claims.note(&board, &claimed("a"), mark(1));
-        claims.note(&board, &claimed("b"), mark(1));
-        claims.note(&board, &completed("a"), mark(2));
+        claims.note(&board, &mut [claimed("a"), claimed("b")], mark(1));
+        claims.note(&board, &mut [completed("a")], mark(2));
         assert!(dead(&mut claims).is_empty());
-        claims.note(&board, &completed("b"), mark(3));
+        claims.note(&board, &mut [completed("b")], mark(3));
         assert_eq!(dead(&mut claims), [list_key(mark(1))]);
         assert!(dead(&mut claims).is_empty());
     }
@@ -221,10 +232,10 @@ mod tests {
     #[test]
     fn a_claim_that_is_renewed_moves_to_another_list() {
         let (mut claims, board) = (Claims::default(), Board::new());
-        claims.note(&board, &claimed("a"), mark(1));
-        claims.note(&board, &claimed("a"), mark(2));
+        claims.note(&board, &mut [claimed("a")], mark(1));
+        claims.note(&board, &mut [claimed("a")], mark(2));
         assert_eq!(dead(&mut claims), [list_key(mark(1))]);
-        claims.note(&board, &completed("a"), mark(3));
+        claims.note(&board, &mut [completed("a")], mark(3));
         assert_eq!(dead(&mut claims), [list_key(mark(2))]);
     }
 
@@ -233,11 +244,11 @@ mod tests {
         let (mut claims, board) = (Claims::default(), Board::new());
         let now = Timestamp::from_micros(1000);
         assert_eq!(claims.floor(now), now);
-        claims.note(&board, &claimed("a"), mark(1));
-        claims.note(&board, &claimed("b"), mark(2));
+        claims.note(&board, &mut [claimed("a")], mark(1));
+        claims.note(&board, &mut [claimed("b")], mark(2));
         assert_eq!(claims.floor(now), mark(1).stamp);
         // Nobody has removed it yet.
-        claims.note(&board, &completed("a"), mark(3));
+        claims.note(&board, &mut [completed("a")], mark(3));
         assert_eq!(claims.floor(now), mark(1).stamp);
         dead(&mut claims);
         assert_eq!(claims.floor(now), mark(2).stamp);

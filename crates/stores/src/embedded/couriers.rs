@@ -5,10 +5,12 @@
 //! runtime in a bag, and wakes the one task there that wakes them all. What wakes a task in its own
 //! thread is next to nothing.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
@@ -17,7 +19,11 @@ use crate::sync::Mutex;
 
 /// The couriers of all runtimes from which somebody asked, until the store is closed.
 #[derive(Debug)]
-pub(super) struct Couriers(Mutex<Option<Vec<Home>>>);
+pub(super) struct Couriers {
+    /// What tells them from those of other stores.
+    number: u64,
+    homes: Mutex<Option<Vec<Home>>>,
+}
 
 /// A runtime, and who wakes callers there.
 #[derive(Debug)]
@@ -39,6 +45,17 @@ struct Bag {
     is_over: bool,
 }
 
+/// The courier that a thread asked for last, so that it need not ask where all threads do.
+struct Known {
+    couriers: u64,
+    runtime: Id,
+    courier: Weak<Courier>,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
+}
+
 /// The task's hold on its courier: when it is gone, nobody is left who would wake anybody.
 struct Round(Arc<Courier>);
 
@@ -58,7 +75,32 @@ impl Couriers {
             return None;
         }
         let id = runtime.id();
-        let mut homes = self.0.lock();
+        if let Some(courier) = self.known(id) {
+            return Some(courier);
+        }
+        let courier = self.at(&runtime)?;
+        KNOWN.set(Some(Known {
+            couriers: self.number,
+            runtime: id,
+            courier: Arc::downgrade(&courier),
+        }));
+        Some(courier)
+    }
+
+    /// The courier of a runtime, if this thread asked for it last. It may be over, and then wakes
+    /// nobody later than it is told.
+    fn known(&self, runtime: Id) -> Option<Arc<Courier>> {
+        KNOWN.with_borrow(|known| {
+            let known = known.as_ref()?;
+            let is_it = (known.couriers, known.runtime) == (self.number, runtime);
+            is_it.then(|| known.courier.upgrade())?
+        })
+    }
+
+    /// The courier of a runtime, who begins if there is none yet.
+    fn at(&self, runtime: &Handle) -> Option<Arc<Courier>> {
+        let id = runtime.id();
+        let mut homes = self.homes.lock();
         let homes = homes.as_mut()?;
         if let Some(home) = homes.iter().find(|home| home.runtime == id) {
             return Some(Arc::clone(&home.courier));
@@ -76,7 +118,7 @@ impl Couriers {
 
     /// Ends all of them. Who still waits is woken directly.
     pub(super) fn end(&self) {
-        let homes = self.0.lock().take();
+        let homes = self.homes.lock().take();
         for home in homes.into_iter().flatten() {
             home.courier.end();
         }
@@ -92,7 +134,11 @@ impl Drop for Couriers {
 
 impl Default for Couriers {
     fn default() -> Self {
-        Self(Mutex::new(Some(Vec::new())))
+        static STORES: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: STORES.fetch_add(1, Ordering::Relaxed),
+            homes: Mutex::new(Some(Vec::new())),
+        }
     }
 }
 
@@ -217,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn the_courier_of_another_store_or_runtime_is_not_mistaken_for_this_one() {
+        let (mine, other, runtime) = (Couriers::default(), Couriers::default(), runtime());
+        let ask = |couriers: &Couriers| runtime.block_on(async { couriers.here() }).unwrap();
+        let first = ask(&mine);
+        let second = ask(&other);
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&first, &ask(&mine)) && Arc::ptr_eq(&second, &ask(&other)));
+    }
+
+    #[test]
     fn who_waits_elsewhere_is_woken_when_the_runtime_ends() {
         let (couriers, runtime) = (Couriers::default(), runtime());
         let courier = runtime.block_on(async { couriers.here() }).unwrap();
@@ -238,6 +294,14 @@ mod tests {
         courier.rouse(callers);
         couriers.end();
         assert_eq!(rings.recv(), Ok(0));
-        assert!(runtime.block_on(async { couriers.here() }).is_none());
+        // Whoever still knows of it is woken all the same.
+        let (callers, rings) = bells(1);
+        courier.rouse(callers);
+        assert_eq!(rings.recv(), Ok(0));
+        let elsewhere = std::thread::scope(|threads| {
+            let ask = || runtime.block_on(async { couriers.here() });
+            threads.spawn(ask).join().unwrap()
+        });
+        assert!(elsewhere.is_none());
     }
 }

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use onceward::store::Error;
 
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
 /// What the store asks of the disk beside reading and writing. Tests put another in its place.
 #[doc(hidden)]
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
@@ -53,8 +56,9 @@ pub(super) struct MachineDisk;
 pub(super) struct Reserve {
     /// How much to keep free; `None` is by the size of the disk.
     bytes: Option<u64>,
-    looked: Option<Duration>,
-    is_short: bool,
+    /// Nobody has to look before this moment, in microseconds.
+    good_until: AtomicU64,
+    is_short: Mutex<bool>,
 }
 
 // === impl MachineDisk ===
@@ -73,46 +77,49 @@ impl Disk for MachineDisk {
 
 impl Reserve {
     const EVERY: Duration = Duration::from_secs(1);
-    /// Journals, memtables and one table have to fit in there.
+    /// What a journal becomes has to fit in there.
     const LEAST: u64 = 64 << 20;
     const MOST: u64 = 1 << 30;
 
     pub(super) fn new(bytes: Option<u64>) -> Self {
         Self {
             bytes,
-            looked: None,
-            is_short: false,
+            good_until: AtomicU64::new(0),
+            is_short: Mutex::new(false),
         }
     }
 
     /// Whether there is room for a new claim. Looks at the disk about once a second, and at every
     /// claim while there is none, so that it recovers at once.
-    pub(super) fn admit(&mut self, disk: &dyn Disk, at: &Path, now: Duration) -> Result<(), Error> {
-        let is_fresh = self.looked.is_some_and(|then| now < then + Self::EVERY);
-        if self.is_short || !is_fresh {
-            self.looked = Some(now);
-            self.look(disk, at);
+    pub(super) fn admit(&self, disk: &dyn Disk, at: &Path, now: Duration) -> Result<(), Error> {
+        let now = now.as_micros() as u64;
+        if now < self.good_until.load(Ordering::Relaxed) {
+            return Ok(());
         }
-        match self.is_short {
-            false => Ok(()),
-            true => Err(Error::Full {
-                store: super::KIND,
-                why: format!("the disk of {} is nearly full", at.display()),
-            }),
+        let mut is_short = self.is_short.lock();
+        self.look(&mut is_short, disk, at);
+        if !*is_short {
+            let until = now + Self::EVERY.as_micros() as u64;
+            self.good_until.store(until, Ordering::Relaxed);
+            return Ok(());
         }
+        Err(Error::Full {
+            store: super::KIND,
+            why: format!("the disk of {} is nearly full", at.display()),
+        })
     }
 
-    fn look(&mut self, disk: &dyn Disk, at: &Path) {
+    fn look(&self, is_short: &mut bool, disk: &dyn Disk, at: &Path) {
         let Ok(room) = disk.room(at) else {
             // Not knowing is no reason to refuse: a full disk shows itself when it is written.
             return;
         };
         let two_percent = (room.all / 50).clamp(Self::LEAST, Self::MOST);
-        let was_short = self.is_short;
-        self.is_short = room.free < self.bytes.unwrap_or(two_percent);
-        if self.is_short && !was_short {
+        let was_short = *is_short;
+        *is_short = room.free < self.bytes.unwrap_or(two_percent);
+        if *is_short && !was_short {
             tracing::error!(free = room.free, "the disk is nearly full: no new claims");
-        } else if was_short && !self.is_short {
+        } else if was_short && !*is_short {
             tracing::info!(free = room.free, "the disk has room again");
         }
     }

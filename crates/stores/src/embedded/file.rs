@@ -23,8 +23,9 @@ pub(super) struct Order {
     pub(super) mark: Mark,
     /// The database's number of the batch after that, at the least.
     pub(super) seqno: u64,
-    /// Entries of the index that belong to no slot: lists of claims, and `None` for what is to go.
-    pub(super) index: BTreeMap<IndexKey, Option<Vec<u8>>>,
+    /// Entries of the index that went, and lists of claims that came.
+    pub(super) gone: Vec<IndexKey>,
+    pub(super) lists: BTreeMap<IndexKey, Vec<u8>>,
 }
 
 /// What came of an [`Order`].
@@ -50,7 +51,7 @@ impl Filer {
         let shared = Arc::clone(shared);
         let thread = thread::Builder::new()
             .name("onceward-filer".to_owned())
-            .spawn(move || file(&shared, order))?;
+            .spawn(move || file(&shared, &order))?;
         self.0 = Some(thread);
         Ok(())
     }
@@ -77,11 +78,11 @@ fn is_finished<T>(thread: &JoinHandle<T>) -> bool {
 /// then.
 pub(super) fn flush(base: &Base, mark: Mark) -> fjall::Result<()> {
     file_records(base, &[], mark)?;
-    file_index(base, &BTreeMap::new(), mark)
+    file_index(base, &[], &BTreeMap::new(), mark)
 }
 
 /// Puts everything that is on the board into tables, and removes the journals that said it.
-fn file(shared: &Shared, order: Order) -> Result<Done, BoxError> {
+fn file(shared: &Shared, order: &Order) -> Result<Done, BoxError> {
     let base = shared.base.read();
     let base = base.as_ref().ok_or("the store is not open")?;
     base.wait_for_room()?;
@@ -96,14 +97,14 @@ fn file(shared: &Shared, order: Order) -> Result<Done, BoxError> {
         // Some of it is in the new journal, and what is in tables survives a power loss.
         pen::sync(&shared.folder.data(), order.journal)?;
     }
-    let index = index(&unfiled, order.index);
+    let index = index(&unfiled, order);
     let first = [Index::Expiry, Index::Chores].map(|kind| {
-        let there = index.iter().filter(|(_, value)| value.is_some());
-        let mut keys = there.map(|(key, _)| *key);
-        keys.find(|key| key[0] == kind as u8).map(Cursor::to)
+        let mut there = index.iter().filter(|(_, is_there)| *is_there);
+        let found = there.find(|(key, _)| key[0] == kind as u8);
+        found.map(|(key, _)| Cursor::to(*key))
     });
     file_records(base, &unfiled, order.mark)?;
-    file_index(base, &index, order.mark)?;
+    file_index(base, &index, &order.lists, order.mark)?;
     shared.disk.filed()?;
     shared.board.filed(&unfiled);
     let is_large = base.len() >= shared.large;
@@ -113,16 +114,23 @@ fn file(shared: &Shared, order: Order) -> Result<Done, BoxError> {
     Ok(Done { first })
 }
 
-/// What becomes of the index.
-fn index(
-    unfiled: &[Unfiled],
-    mut index: BTreeMap<IndexKey, Option<Vec<u8>>>,
-) -> BTreeMap<IndexKey, Option<Vec<u8>>> {
+/// What becomes of entries of the index, in their order: each is there from now on, or not.
+fn index(unfiled: &[Unfiled], order: &Order) -> Vec<(IndexKey, bool)> {
+    let mut index = Vec::with_capacity(unfiled.len() + order.gone.len() + order.lists.len());
+    index.extend(order.gone.iter().map(|key| (*key, false)));
+    index.extend(order.lists.keys().map(|key| (*key, true)));
     for Unfiled { slot, value, under } in unfiled {
-        index.extend(under.map(|key| (key, None)));
+        index.extend(under.map(|key| (key, false)));
         let key = value.as_ref().and_then(|value| value.index_key(*slot));
-        index.extend(key.map(|key| (key, Some(Vec::new()))));
+        index.extend(key.map(|key| (key, true)));
     }
+    index.sort_unstable();
+    // What went and came is there.
+    index.dedup_by(|later, earlier| {
+        let is_same = later.0 == earlier.0;
+        earlier.1 |= is_same && later.1;
+        is_same
+    });
     index
 }
 
@@ -148,16 +156,17 @@ fn file_records(base: &Base, unfiled: &[Unfiled], mark: Mark) -> fjall::Result<(
 
 fn file_index(
     base: &Base,
-    index: &BTreeMap<IndexKey, Option<Vec<u8>>>,
+    index: &[(IndexKey, bool)],
+    lists: &BTreeMap<IndexKey, Vec<u8>>,
     mark: Mark,
 ) -> fjall::Result<()> {
     let mut ingestion = base.part(Part::Index).start_ingestion()?;
     // Shorter than any other key, and before them all.
     ingestion.write(Mark::KEY, mark.to_bytes())?;
-    for (key, value) in index {
-        match value {
-            Some(value) => ingestion.write(*key, &value[..])?,
-            None => ingestion.write_tombstone(*key)?,
+    for (key, is_there) in index {
+        match is_there {
+            true => ingestion.write(*key, lists.get(key).map_or(&[][..], Vec::as_slice))?,
+            false => ingestion.write_tombstone(*key)?,
         }
     }
     ingestion.finish()

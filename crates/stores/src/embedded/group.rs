@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,14 +12,21 @@ use onceward::SlotId;
 
 use super::couriers::{Courier, Couriers};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Writes that are committed in one batch: all of them are durable, or nobody knows.
 pub(super) struct Group {
+    number: Number,
     /// How it ended, for those who only look: a [`Fate`], or zero.
     fate: AtomicU8,
+    /// Some of the writes came too late to be part of the batch.
+    leaves_out: AtomicBool,
     seats: Mutex<Seats>,
 }
+
+/// What tells the groups of a store apart: later ones have greater numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Number(NonZeroU64);
 
 /// Who waits for a group, and where.
 #[derive(Default)]
@@ -46,7 +54,7 @@ pub(super) enum Fate {
 
 /// Waits until a group has ended. Cancel safe: the write goes on.
 pub(super) struct Wait<'a> {
-    group: Arc<Group>,
+    group: &'a Group,
     couriers: &'a Couriers,
     /// Its row, and its place there.
     seat: Option<(usize, usize)>,
@@ -58,18 +66,24 @@ impl Group {
     /// How many answers at once are worth a courier's way: a few are sooner there without.
     const CROWD: usize = 8;
 
-    /// Returns a group that nobody is part of yet.
-    pub(super) fn new() -> Arc<Self> {
+    /// Returns the group after `before`, that nobody is part of yet.
+    pub(super) fn after(before: Number) -> Arc<Self> {
         Arc::new(Self {
+            number: before.next(),
             fate: AtomicU8::new(0),
+            leaves_out: AtomicBool::new(false),
             seats: Mutex::default(),
         })
     }
 
+    pub(super) fn number(&self) -> Number {
+        self.number
+    }
+
     /// Waits for its end.
-    pub(super) fn wait<'a>(self: &Arc<Self>, couriers: &'a Couriers) -> Wait<'a> {
+    pub(super) fn wait<'a>(&'a self, couriers: &'a Couriers) -> Wait<'a> {
         Wait {
-            group: Arc::clone(self),
+            group: self,
             couriers,
             seat: None,
         }
@@ -77,12 +91,13 @@ impl Group {
 
     /// Whether the write of `slot` was left out, because it came too late.
     pub(super) fn is_late(&self, slot: SlotId) -> bool {
-        self.seats.lock().late.contains(&slot)
+        self.leaves_out.load(Ordering::Acquire) && self.seats.lock().late.contains(&slot)
     }
 
     /// Leaves the write of `slot` out.
     pub(super) fn leave_out(&self, slot: SlotId) {
         self.seats.lock().late.push(slot);
+        self.leaves_out.store(true, Ordering::Release);
     }
 
     /// Ends it, and wakes everybody who waits. Only the first end counts.
@@ -119,6 +134,18 @@ impl fmt::Debug for Group {
     }
 }
 
+// === impl Number ===
+
+impl Number {
+    /// The one before the first.
+    pub(super) const NONE: Self = Self(NonZeroU64::MIN);
+
+    fn next(self) -> Self {
+        // There is no machine that writes so many batches.
+        Self(self.0.saturating_add(1))
+    }
+}
+
 // === impl Seats ===
 
 impl Seats {
@@ -151,7 +178,7 @@ impl Future for Wait<'_> {
             None => self.couriers.here(),
             Some(_) => None,
         };
-        let group = Arc::clone(&self.group);
+        let group = self.group;
         let mut seats = group.seats.lock();
         if let Some(fate) = group.fate() {
             return Poll::Ready(fate);

@@ -7,9 +7,9 @@ use onceward::bugs::{Bug, seeded};
 use onceward::clock::GuardedClock;
 use onceward::{SlotId, Timestamp};
 
-use super::group::Group;
+use super::group::{Group, Number};
 use super::sweep::Sweep;
-use super::value::{Draft, Value};
+use super::value::{Trace, Value};
 use crate::sync::{Condvar, Mutex};
 
 /// What the writer takes next.
@@ -23,6 +23,8 @@ pub(super) struct Intake {
 #[derive(Debug)]
 struct Tray {
     taken: Taken,
+    /// Those who wait for what the writer took last.
+    writing: Option<Arc<Group>>,
     /// The writer sleeps until there is something.
     is_awaited: bool,
     is_closed: bool,
@@ -44,10 +46,9 @@ pub(super) struct Taken {
 pub(super) struct Write {
     pub(super) slot: SlotId,
     /// What the slot holds, durably.
-    pub(super) before: Option<Value>,
-    /// What to put there; `None` removes.
-    pub(super) draft: Option<Draft>,
-    /// When it was judged.
+    pub(super) before: Option<Trace>,
+    /// What to put there, stamped with when it was judged; `None` removes.
+    pub(super) after: Option<Value>,
     pub(super) now: Timestamp,
     pub(super) not_after: Timestamp,
 }
@@ -71,7 +72,8 @@ impl Intake {
     pub(super) fn new() -> Self {
         Self {
             tray: Mutex::new(Tray {
-                taken: Taken::empty(),
+                taken: Taken::empty(Number::NONE, Vec::new()),
+                writing: None,
                 is_awaited: false,
                 is_closed: false,
             }),
@@ -101,7 +103,7 @@ impl Intake {
             return Err(Refused::Late(now));
         }
         let write = write(now);
-        tray.taken.bytes += write.draft.as_ref().map_or(0, Draft::len);
+        tray.taken.bytes += write.after.as_ref().map_or(0, Value::len);
         tray.taken.writes.push(write);
         let group = Arc::clone(&tray.taken.group);
         let is_awaited = mem::take(&mut tray.is_awaited);
@@ -147,22 +149,33 @@ impl Intake {
         (tray.taken.writes.len(), !tray.taken.is_full())
     }
 
-    /// Takes everything, and tells when: what comes later is stamped no earlier.
-    pub(super) fn take(&self, clock: &GuardedClock) -> (Taken, Timestamp) {
-        let fresh = Taken::empty();
+    /// Takes everything, and tells when: what comes later is stamped no earlier. `room` is where the
+    /// next writes go.
+    pub(super) fn take(&self, clock: &GuardedClock, room: Vec<Write>) -> (Taken, Timestamp) {
         let mut tray = self.tray.lock();
-        (mem::replace(&mut tray.taken, fresh), clock.now())
+        let fresh = Taken::empty(tray.taken.group.number(), room);
+        let taken = mem::replace(&mut tray.taken, fresh);
+        tray.writing = Some(Arc::clone(&taken.group));
+        (taken, clock.now())
+    }
+
+    /// The group of this number, unless it ended.
+    pub(super) fn group(&self, number: Number) -> Option<Arc<Group>> {
+        let tray = self.tray.lock();
+        let groups = tray.writing.iter().chain([&tray.taken.group]);
+        let mut groups = groups.filter(|group| group.number() == number);
+        groups.next().cloned()
     }
 }
 
 // === impl Taken ===
 
 impl Taken {
-    fn empty() -> Self {
+    fn empty(before: Number, room: Vec<Write>) -> Self {
         Self {
-            writes: Vec::new(),
+            writes: room,
             bytes: 0,
-            group: Group::new(),
+            group: Group::after(before),
             sweeps: Vec::new(),
         }
     }

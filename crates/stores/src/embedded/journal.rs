@@ -48,7 +48,7 @@ pub(super) struct Scan {
 }
 
 /// What every batch carries in every keyspace: its number, and when it was written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Mark {
     pub(super) sequence: u64,
     pub(super) stamp: Timestamp,

@@ -67,41 +67,50 @@ impl Shared {
         may_wait: bool,
     ) -> Result<Judged, Error> {
         let (slot, not_after) = (write.slot, write.not_after);
-        let now = self.clock.now();
-        if is_late(now, not_after) {
-            return Ok(Judged::Late(now));
-        }
         // Held until the write is handed in, so that nobody else finds the slot as it is now.
         let mut shard = self.board.shard(slot).lock();
+        let read;
         let found = match shard.get(slot) {
-            Posted::Written(group) => return Ok(Judged::Wait(Arc::clone(group))),
-            Posted::Kept(found) => found.cloned(),
+            Posted::Written(number) => {
+                let group = self.intake.group(number);
+                return group
+                    .map(Judged::Wait)
+                    .ok_or_else(|| unavailable("it failed while it was writing"));
+            }
+            Posted::Kept(found) => found,
             Posted::Nothing if !may_wait && self.is_large.load(Ordering::Relaxed) => {
                 return Ok(Judged::Look);
             }
-            Posted::Nothing => base.get(slot)?,
+            Posted::Nothing => {
+                read = base.get(slot)?;
+                read.as_ref()
+            }
         };
-        if found.as_ref().map(Value::fence) != write.seen {
+        if found.map(Value::fence) != write.seen {
             // Nobody replaces the record until the shard is free again, and whoever does it then
             // makes the ticket void.
-            return Ok(Judged::Found(now, self.recent.ticket(slot), found));
+            let (now, ticket) = (self.clock.now(), self.recent.ticket(slot));
+            return Ok(match is_late(now, not_after) {
+                true => Judged::Late(now),
+                false => Judged::Found(now, ticket, found.cloned()),
+            });
         }
+        let before = found.map(Value::trace);
         if write.is_beginning {
             let now = self.machine.monotonic();
-            let mut reserve = self.reserve.lock();
-            reserve.admit(&*self.disk, self.folder.path(), now)?;
+            self.reserve.admit(&*self.disk, self.folder.path(), now)?;
         }
         let draft = &mut write.draft;
         let handed_in = |now| intake::Write {
             slot,
-            before: found,
-            draft: draft.take(),
+            before,
+            after: draft.take().map(|draft| draft.stamp(now)),
             now,
             not_after,
         };
         match self.intake.put(&self.clock, handed_in, not_after) {
             Ok((now, group)) => {
-                shard.begin(slot, Arc::clone(&group));
+                shard.begin(slot, group.number());
                 Ok(Judged::Written(now, group))
             }
             Err(Refused::Late(now)) => Ok(Judged::Late(now)),

@@ -21,6 +21,17 @@ impl Lull {
     /// gather during the sync itself, and need no more time.
     pub(super) const LENGTH: Duration = Duration::from_micros(200);
 
+    /// After a batch of so many writes the next one waits for [`ENOUGH`](Self::ENOUGH) to come.
+    pub(super) const CROWD: usize = 96;
+
+    /// How many writes are not worth another wait: a sync shared by twice as many costs each of them
+    /// little less.
+    pub(super) const ENOUGH: usize = 64;
+
+    /// How long a crowd is waited for at a time, and how often.
+    pub(super) const REST: Duration = Duration::from_micros(300);
+    pub(super) const RESTS: usize = 4;
+
     /// The smallest batch that waits.
     const BUSY: usize = 12;
 

@@ -94,7 +94,7 @@ impl Writer {
     /// Answers everybody who waits that nobody knows.
     pub(super) fn forget(&mut self) {
         let shared = &*self.shared;
-        let (left, _) = shared.intake.take(&shared.clock);
+        let (left, _) = shared.intake.take(&shared.clock, Vec::new());
         for group in self.group.take().into_iter().chain([left.group]) {
             group.end(Fate::Unknown);
         }

@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) recent: Recent,
     pub(super) couriers: Couriers,
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) reserve: Mutex<Reserve>,
+    pub(super) reserve: Reserve,
     pub(super) sync: bool,
     /// How much is written to a journal before what it says is filed.
     pub(super) journal: u64,

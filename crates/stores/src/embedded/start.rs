@@ -10,7 +10,7 @@ use onceward::clock::{Clock, GuardedClock};
 
 use super::base::{Base, open_error};
 use super::batch::Batch;
-use super::claims::{claims_since, unsettle};
+use super::claims::{claims_since, list_key, unsettle};
 use super::file::flush;
 use super::head::{Head, Unusable};
 use super::journal::{Flaw, Mark, Place, Promise, Scan, pen};
@@ -133,12 +133,14 @@ impl Started {
             let now = self.clock.now();
             let some = claims.split_off(claims.len().saturating_sub(UNSETTLED_AT_ONCE));
             for (slot, claim, _) in some {
-                unsettle(&mut batch, slot, claim, now);
+                unsettle(&mut batch, slot, &claim, now);
             }
             // Only with the last of the claims on them: a crash before that needs them again.
             if claims.is_empty() {
                 let some = lists.split_off(lists.len().saturating_sub(UNSETTLED_AT_ONCE));
-                some.into_iter().for_each(|list| batch.drop_stale(list));
+                for list in some {
+                    batch.drop_stale(list_key(list));
+                }
             }
             self.mark = self.mark.next(now);
             self.base.wait_for_room().map_err(failed)?;

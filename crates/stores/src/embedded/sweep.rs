@@ -1,7 +1,5 @@
 //! Sweeping: a few records at a time, in the writer's own batches.
 
-use std::sync::Arc;
-
 use fjall::Readable as _;
 use onceward::bugs::{Bug, seeded};
 use onceward::record::StateName;
@@ -12,7 +10,7 @@ use tokio::sync::oneshot;
 use super::base::{Base, unavailable};
 use super::batch::Batch;
 use super::board::{Board, Posted};
-use super::group::Group;
+use super::group::Number;
 use super::value::{Index, IndexKey, Value, index_from, read_index_key};
 
 /// One call to sweep, and how far it has come.
@@ -35,7 +33,7 @@ pub(super) struct Sweep {
 pub(super) struct Ground<'a> {
     pub(super) base: &'a Base,
     pub(super) board: &'a Board,
-    pub(super) group: &'a Arc<Group>,
+    pub(super) group: Number,
 }
 
 /// What a sweep found and did.
@@ -147,8 +145,8 @@ impl Sweep {
             }
             self.room -= 1;
             self.found.removed += 1;
-            shard.begin(slot, Arc::clone(group));
-            batch.push(slot, Some(value), None);
+            shard.begin(slot, group);
+            batch.push(slot, Some(value.trace()), None);
         }
         due.is_all
     }
@@ -277,8 +275,8 @@ impl Sweep {
             Ok(Some(value)) if value.index_key(slot) == Some(key) && value.state().expires() => {
                 self.room -= 1;
                 self.found.removed += 1;
-                shard.begin(slot, Arc::clone(group));
-                batch.push(slot, Some(value), None);
+                shard.begin(slot, group);
+                batch.push(slot, Some(value.trace()), None);
             }
             Ok(_) => batch.drop_stale(key),
             Err(error) => pass_over(error)?,

@@ -16,6 +16,13 @@ pub(super) struct Value {
     written: Timestamp,
 }
 
+/// What has to be known of a value that is replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Trace {
+    state: StateName,
+    due: Timestamp,
+}
+
 /// A record that its caller has encoded and nobody has stamped yet.
 #[derive(Debug)]
 pub(super) struct Draft {
@@ -66,6 +73,10 @@ impl Value {
         &self.kept
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
     pub(super) fn fence(&self) -> Fence {
         self.head.fence
     }
@@ -82,15 +93,35 @@ impl Value {
         self.written + self.head.due_after
     }
 
+    pub(super) fn trace(&self) -> Trace {
+        Trace {
+            state: self.head.state,
+            due: self.due(),
+        }
+    }
+
+    /// Where the index keeps it by itself.
+    pub(super) fn index_key(&self, slot: SlotId) -> Option<IndexKey> {
+        self.trace().index_key(slot)
+    }
+}
+
+// === impl Trace ===
+
+impl Trace {
+    pub(super) fn state(self) -> StateName {
+        self.state
+    }
+
     /// Where the index keeps it by itself: claims are listed together, and it keeps nothing of which
     /// nothing will ever have to be done.
-    pub(super) fn index_key(&self, slot: SlotId) -> Option<IndexKey> {
-        let index = match self.head.state {
+    pub(super) fn index_key(self, slot: SlotId) -> Option<IndexKey> {
+        let index = match self.state {
             StateName::Claimed => return None,
             StateName::Completed | StateName::Unknown | StateName::Open => Index::Expiry,
             StateName::Reserved | StateName::Shedding => Index::Chores,
         };
-        match self.due() {
+        match self.due {
             Timestamp::NEVER => None,
             due => Some(index_key(index, due, slot)),
         }
@@ -114,15 +145,12 @@ impl Draft {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The value as it is written at `now`.
     pub(super) fn stamp(mut self, now: Timestamp) -> Value {
         self.bytes.extend_from_slice(&now.as_micros().to_le_bytes());
         Value {
-            kept: self.bytes.into(),
+            // Without room to spare it needs no second allocation.
+            kept: self.bytes.into_boxed_slice().into(),
             head: self.head,
             written: now,
         }

@@ -4,6 +4,7 @@
 //! caller pays for one commit and waits for nobody.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::keeper::Keeper;
 use super::lull::Lull;
 use super::shared::Shared;
 use super::sweep::{Cursor, Ground, Sweep};
-use super::value::{Draft, IndexKey};
+use super::value::IndexKey;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread;
 
@@ -45,6 +46,8 @@ pub(super) struct Writer {
     /// Those who wait for the batch.
     pub(super) group: Option<Arc<Group>>,
     pub(super) sweeps: VecDeque<Sweep>,
+    /// Room for the writes of a batch.
+    pub(super) room: Vec<Write>,
     /// How many writes the last batch took.
     pub(super) taken: usize,
     pub(super) lull: Lull,
@@ -110,16 +113,12 @@ impl Writer {
             });
         })?;
         self.mark = heading;
-        let gone = self.gone.drain(..).map(|key| (key, None));
-        let lists = self
-            .claims
-            .take_unfiled()
-            .map(|(key, list)| (key, Some(list)));
         let order = Order {
             journal: self.pen.journal(),
             mark: last,
             seqno: least,
-            index: gone.chain(lists).collect(),
+            gone: mem::take(&mut self.gone),
+            lists: self.claims.take_unfiled().collect(),
         };
         self.filer.start(shared, order)?;
         self.keeper.note(self.head(shared.clock.now()));
@@ -141,6 +140,9 @@ impl Writer {
     /// A lone caller is never held up.
     fn gather(&mut self) {
         let intake = &self.shared.intake;
+        if self.taken >= Lull::CROWD {
+            return self.rest();
+        }
         for _ in 0..Self::PATIENCE {
             let (waiting, has_room) = intake.look();
             if waiting >= self.taken || !has_room {
@@ -156,16 +158,37 @@ impl Writer {
         }
     }
 
+    /// Sleeps until a good part of a crowd is there, or nobody comes any more.
+    ///
+    /// Where so many are served, the processor is what is scarce. Who looks for them all the time
+    /// takes it from them, and a thread that yields is the last to get it back.
+    fn rest(&self) {
+        let intake = &self.shared.intake;
+        let (mut before, mut has_room) = intake.look();
+        for _ in 0..Lull::RESTS {
+            if before >= Lull::ENOUGH || !has_room {
+                break;
+            }
+            thread::park_timeout(Lull::REST);
+            let (after, room) = intake.look();
+            if after == before {
+                break;
+            }
+            (before, has_room) = (after, room);
+        }
+    }
+
     /// Takes what is there. Returns a moment that nothing in it is stamped after, nor anything that
     /// comes later stamped before.
     fn take(&mut self) -> Timestamp {
         let shared = &*self.shared;
-        let (taken, now) = shared.intake.take(&shared.clock);
+        let room = mem::take(&mut self.room);
+        let (mut taken, now) = shared.intake.take(&shared.clock, room);
         self.taken = taken.writes.len();
         self.sweeps.extend(taken.sweeps);
         let first = taken.writes.first().map_or(now, |write| write.now);
         let group = self.group.insert(taken.group);
-        for write in taken.writes {
+        for write in taken.writes.drain(..) {
             let Write { slot, .. } = write;
             // It may have lain there while the disk took its time.
             if is_late(now, write.not_after) {
@@ -173,9 +196,9 @@ impl Writer {
                 shared.board.spare(slot);
                 continue;
             }
-            let after = write.draft.map(|draft| Draft::stamp(draft, write.now));
-            self.batch.push(slot, write.before, after);
+            self.batch.push(slot, write.before, write.after);
         }
+        self.room = taken.writes;
         first
     }
 
@@ -187,7 +210,7 @@ impl Writer {
         let ground = Ground {
             base,
             board: &self.shared.board,
-            group,
+            group: group.number(),
         };
         let stepped = sweep.step(ground, &mut self.batch, &mut self.chores, self.cursor, now);
         stepped.unwrap_or_else(|error| {
@@ -214,9 +237,8 @@ impl Writer {
             self.claims.bury();
             self.gone.extend_from_slice(self.batch.stale());
             // From here on it can be seen.
-            for change in self.batch.changes() {
-                self.claims.note(&shared.board, change, mark);
-            }
+            let changes = self.batch.changes_mut();
+            self.claims.note(&shared.board, changes, mark);
         }
         replaced
             .iter()
