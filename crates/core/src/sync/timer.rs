@@ -2,16 +2,19 @@
 //!
 //! Most calls are over long before their time is. To set a timer takes the lock of the runtime's
 //! clockwork, and so does to drop it, while one that is set is put off by a single atomic. So what
-//! was not needed to its end waits, in the thread that used it, for the next call with the same
-//! limit.
+//! was not needed to its end waits, in the thread of the task that used it, for the next call with the
+//! same limit.
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::Pin;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use std::{mem, thread};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::task;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Ready when `limit` has passed since it was made.
@@ -52,7 +55,7 @@ impl Timer {
     pub(crate) fn new(limit: Duration) -> Self {
         let runtime = home();
         let spare = runtime.and_then(|runtime| {
-            let mut sleep = SPARES.with_borrow_mut(|spares| spares.take(runtime, limit))?;
+            let mut sleep = take(runtime, limit)?;
             #[expect(clippy::disallowed_methods, reason = "tokio's timers run on its clock")]
             let due = Instant::now().checked_add(limit)?;
             sleep.as_mut().reset(due);
@@ -73,25 +76,59 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let (Some(runtime), Some(mut sleep)) = (self.runtime, self.sleep.take()) else {
+        let (Some(runtime), Some(sleep)) = (self.runtime, self.sleep.take()) else {
             return;
         };
-        // It would keep the task that waited for it.
-        let nobody = &mut Context::from_waker(Waker::noop());
-        if sleep.as_mut().poll(nobody).is_pending() {
-            // A thread that ends keeps nothing.
-            let _ = SPARES.try_with(|spares| {
-                spares.borrow_mut().put(runtime, self.limit, sleep);
-            });
+        // Elsewhere its runtime may be gone, and then it must not be polled.
+        if !thread::panicking() && home() == Some(runtime) {
+            put(runtime, self.limit, sleep);
         }
     }
 }
 
-/// The runtime of this thread, if it has threads of its own: what another one left in a thread
-/// could outlive it for long.
+/// The runtime whose task runs in this thread, if it has threads of its own: what others left in a
+/// thread could outlive them for long.
 fn home() -> Option<Id> {
+    task::try_id()?;
     let runtime = Handle::try_current().ok()?;
     (runtime.runtime_flavor() == RuntimeFlavor::MultiThread).then(|| runtime.id())
+}
+
+/// Takes a timer that this thread keeps.
+fn take(runtime: Id, limit: Duration) -> Option<Pin<Box<Sleep>>> {
+    let of_another = SPARES.with_borrow_mut(|spares| {
+        let is_another = spares.runtime.replace(runtime) != Some(runtime);
+        is_another.then(|| mem::take(&mut spares.shelves))
+    });
+    // Only here: they may be the last that is left of their runtime.
+    drop(of_another);
+    SPARES.with_borrow_mut(|spares| {
+        let mut shelves = spares.shelves.iter_mut();
+        shelves.find(|shelf| shelf.limit == limit)?.sleeps.pop()
+    })
+}
+
+/// Keeps a timer, unless its time is over.
+fn put(runtime: Id, limit: Duration, mut sleep: Pin<Box<Sleep>>) {
+    // It would keep the task that waited for it.
+    let nobody = &mut Context::from_waker(Waker::noop());
+    // A runtime that is ending may refuse.
+    let polled = panic::catch_unwind(AssertUnwindSafe(|| {
+        pin!(task::unconstrained(sleep.as_mut())).poll(nobody)
+    }));
+    if !matches!(polled, Ok(Poll::Pending)) {
+        return;
+    }
+    // A thread that ends keeps nothing.
+    let _ = SPARES.try_with(|spares| {
+        if let Ok(mut spares) = spares.try_borrow_mut()
+            && spares.runtime == Some(runtime)
+            && let Some(sleeps) = spares.shelf(limit)
+            && sleeps.len() < Spares::DEPTH
+        {
+            sleeps.push(sleep);
+        }
+    });
 }
 
 // === impl Spares ===
@@ -101,29 +138,19 @@ impl Spares {
     const DEPTH: usize = 256;
     const SHELVES: usize = 4;
 
-    fn take(&mut self, runtime: Id, limit: Duration) -> Option<Pin<Box<Sleep>>> {
-        if self.runtime != Some(runtime) {
-            self.runtime = Some(runtime);
-            self.shelves.clear();
-        }
-        let mut shelves = self.shelves.iter_mut();
-        shelves.find(|shelf| shelf.limit == limit)?.sleeps.pop()
-    }
-
-    fn put(&mut self, runtime: Id, limit: Duration, sleep: Pin<Box<Sleep>>) {
-        if self.runtime != Some(runtime) {
-            return;
-        }
+    /// The timers with this limit, if they are kept.
+    fn shelf(&mut self, limit: Duration) -> Option<&mut Vec<Pin<Box<Sleep>>>> {
         let found = self.shelves.iter().position(|shelf| shelf.limit == limit);
         if found.is_none() && self.shelves.len() < Self::SHELVES {
             let sleeps = Vec::new();
             self.shelves.push(Shelf { limit, sleeps });
         }
-        let at = found.unwrap_or(self.shelves.len() - 1);
-        let shelf = &mut self.shelves[at];
-        if shelf.limit == limit && shelf.sleeps.len() < Self::DEPTH {
-            shelf.sleeps.push(sleep);
-        }
+        let shelf = match found {
+            Some(at) => self.shelves.get_mut(at),
+            None => self.shelves.last_mut(),
+        };
+        let shelf = shelf.filter(|shelf| shelf.limit == limit);
+        shelf.map(|shelf| &mut shelf.sleeps)
     }
 }
 
@@ -145,6 +172,13 @@ mod tests {
         runtime.worker_threads(1).enable_time().build().unwrap()
     }
 
+    /// Runs `work` as the one task of a runtime, and returns that as well.
+    fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> (T, Runtime) {
+        let runtime = runtime();
+        let done = runtime.block_on(async { tokio::spawn(work).await.unwrap() });
+        (done, runtime)
+    }
+
     fn kept(limit: Duration) -> usize {
         SPARES.with_borrow(|spares| {
             let shelves = spares.shelves.iter();
@@ -162,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_was_not_needed_serves_again_and_is_ready_in_its_time() {
-        runtime().block_on(async {
+        run(async {
             let due = |timer: &Timer| timer.sleep.as_ref().unwrap().deadline();
             let first = begun(LONG).await;
             let before = due(&first);
@@ -183,7 +217,7 @@ mod tests {
     #[test]
     fn a_timer_that_was_put_off_is_ready_all_the_same() {
         let within = Duration::from_millis(20);
-        runtime().block_on(async {
+        run(async move {
             drop(begun(within).await);
             let mut timer = begun(within).await;
             poll_fn(|cx| timer.poll(cx)).await;
@@ -191,12 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn timers_of_a_runtime_that_is_gone_are_not_used() {
-        runtime().block_on(async { drop(begun(LONG).await) });
-        runtime().block_on(async {
-            let _timer = begun(LONG).await;
-            assert_eq!(kept(LONG), 0);
-        });
+    fn a_timer_may_outlive_its_runtime_and_its_task() {
+        let (timer, first) = run(begun(LONG));
+        drop(first);
+        drop(timer);
+        let (timer, second) = run(begun(LONG));
+        second.block_on(async { drop(timer) });
+        assert_eq!(kept(LONG), 0, "only tasks leave any");
     }
 
     #[test]
@@ -207,10 +242,10 @@ mod tests {
             fn wake(self: Arc<Self>) {}
         }
 
-        let sleeper = Arc::new(Sleeper);
-        runtime().block_on(async {
-            let mut timer = Timer::new(LONG);
+        run(async {
+            let sleeper = Arc::new(Sleeper);
             let waker = Waker::from(sleeper.clone());
+            let mut timer = Timer::new(LONG);
             assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
             drop((timer, waker));
             assert_eq!((kept(LONG), Arc::strong_count(&sleeper)), (1, 1));

@@ -45,9 +45,9 @@ pub(super) enum Part {
 }
 
 const MIB: u64 = 1 << 20;
-/// How much is written to a journal before what it says is filed: the largest batch still fits behind
-/// it, into the room that a journal is made with.
-pub(super) const JOURNAL: u64 = 56 * MIB;
+/// How much is written to a journal before what it says is filed: a full batch still fits behind it,
+/// into the room that a journal is made with.
+pub(super) const JOURNAL: u64 = 48 * MIB;
 /// How much a repair keeps in memtables, which are rotated by us: the database's own rotation can
 /// wait for itself forever when it has one worker, and is slower with two.
 pub(super) const MEMTABLE: u64 = 32 * MIB;

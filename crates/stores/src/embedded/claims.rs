@@ -98,8 +98,12 @@ impl Claims {
     /// A moment before which there is no list, `now` at the latest.
     pub(super) fn floor(&self, now: Timestamp) -> Timestamp {
         let dead = self.dead.iter().filter_map(mark_of);
-        let marks = self.lists.keys().copied().chain(dead);
-        marks.map(|mark| mark.stamp).fold(now, Timestamp::min)
+        // Those of later batches are no earlier.
+        let first = self.lists.keys().next().copied().into_iter();
+        first
+            .chain(dead)
+            .map(|mark| mark.stamp)
+            .fold(now, Timestamp::min)
     }
 
     /// Says that one of a list is live no more.

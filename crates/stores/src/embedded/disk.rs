@@ -77,8 +77,8 @@ impl Disk for MachineDisk {
 
 impl Reserve {
     const EVERY: Duration = Duration::from_secs(1);
-    /// What a journal becomes has to fit in there.
-    const LEAST: u64 = 64 << 20;
+    /// The tables that a journal becomes and the journal after it have to fit in there.
+    const LEAST: u64 = 128 << 20;
     const MOST: u64 = 1 << 30;
 
     pub(super) fn new(bytes: Option<u64>) -> Self {
@@ -97,6 +97,10 @@ impl Reserve {
             return Ok(());
         }
         let mut is_short = self.is_short.lock();
+        if now < self.good_until.load(Ordering::Relaxed) {
+            // Somebody else has looked meanwhile.
+            return Ok(());
+        }
         self.look(&mut is_short, disk, at);
         if !*is_short {
             let until = now + Self::EVERY.as_micros() as u64;

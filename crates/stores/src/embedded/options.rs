@@ -63,7 +63,7 @@ impl Options {
     }
 
     /// Sets how many bytes of the disk stay free for ending what was begun: below that, new
-    /// claims are refused. Default: a fiftieth of the disk, at least 64 MiB and at most 1 GiB.
+    /// claims are refused. Default: a fiftieth of the disk, at least 128 MiB and at most 1 GiB.
     pub fn reserve(mut self, bytes: u64) -> Self {
         self.reserve = Some(bytes);
         self

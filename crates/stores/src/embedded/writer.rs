@@ -137,7 +137,7 @@ impl Writer {
     ///
     /// Those who were answered with the last batch are about to write again, so as many are waited
     /// for, as long as they keep coming: the sync they share is worth far more than the moment.
-    /// A lone caller is never held up.
+    /// A lone caller is never held up, unless it comes right behind a crowd.
     fn gather(&mut self) {
         let intake = &self.shared.intake;
         if self.taken >= Lull::CROWD {

@@ -41,8 +41,8 @@ async fn a_disk_that_is_nearly_full_takes_no_new_claims_but_ends_old_ones() {
     let claim = records::claimed(records::LONG);
     store.insert(held, &claim, Timestamp::NEVER).await.unwrap();
 
-    // The default for a disk of this size is 64 MiB. It is looked at once a second.
-    disk.free.store((64 << 20) - 1, Ordering::Relaxed);
+    // The default for a disk of this size is 128 MiB. It is looked at once a second.
+    disk.free.store((128 << 20) - 1, Ordering::Relaxed);
     clock.advance(Duration::from_secs(1));
     let new = records::claimed(records::LONG);
     let refused = store
@@ -82,7 +82,7 @@ async fn a_disk_that_is_nearly_full_takes_no_new_claims_but_ends_old_ones() {
         "a claim over an old record is a new one"
     );
 
-    disk.free.store(64 << 20, Ordering::Relaxed);
+    disk.free.store(128 << 20, Ordering::Relaxed);
     let reply = store.insert(next, &new, Timestamp::NEVER).await.unwrap();
     assert_eq!(reply.value, Insert::Done, "it recovers by itself");
 }
