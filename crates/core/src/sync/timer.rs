@@ -231,6 +231,7 @@ mod tests {
         drop(timer);
         let (timer, second) = run(begun(LONG));
         second.block_on(async { drop(timer) });
+        second.block_on(async { drop(begun(LONG).await) });
         assert_eq!(kept(LONG), 0, "only tasks leave any");
     }
 

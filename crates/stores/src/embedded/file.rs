@@ -1,6 +1,5 @@
 //! Filing: what the journals say is put into the database's tables, all at once and in order.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onceward::BoxError;
@@ -25,7 +24,7 @@ pub(super) struct Order {
     pub(super) seqno: u64,
     /// Entries of the index that went, and lists of claims that came.
     pub(super) gone: Vec<IndexKey>,
-    pub(super) lists: BTreeMap<IndexKey, Vec<u8>>,
+    pub(super) lists: Vec<(IndexKey, Vec<u8>)>,
 }
 
 /// What came of an [`Order`].
@@ -78,7 +77,7 @@ fn is_finished<T>(thread: &JoinHandle<T>) -> bool {
 /// then.
 pub(super) fn flush(base: &Base, mark: Mark) -> fjall::Result<()> {
     file_records(base, &[], mark)?;
-    file_index(base, &[], &BTreeMap::new(), mark)
+    file_index(base, &[], mark)
 }
 
 /// Puts everything that is on the board into tables, and removes the journals that said it.
@@ -99,12 +98,12 @@ fn file(shared: &Shared, order: &Order) -> Result<Done, BoxError> {
     }
     let index = index(&unfiled, order);
     let first = [Index::Expiry, Index::Chores].map(|kind| {
-        let mut there = index.iter().filter(|(_, is_there)| *is_there);
+        let mut there = index.iter().filter(|(_, value)| value.is_some());
         let found = there.find(|(key, _)| key[0] == kind as u8);
         found.map(|(key, _)| Cursor::to(*key))
     });
     file_records(base, &unfiled, order.mark)?;
-    file_index(base, &index, &order.lists, order.mark)?;
+    file_index(base, &index, order.mark)?;
     shared.disk.filed()?;
     shared.board.filed(&unfiled);
     let is_large = base.len() >= shared.large;
@@ -114,21 +113,25 @@ fn file(shared: &Shared, order: &Order) -> Result<Done, BoxError> {
     Ok(Done { first })
 }
 
-/// What becomes of entries of the index, in their order: each is there from now on, or not.
-fn index(unfiled: &[Unfiled], order: &Order) -> Vec<(IndexKey, bool)> {
+/// What becomes of entries of the index, in their order: what is under a key from now on, or `None`
+/// where nothing is.
+fn index<'a>(unfiled: &[Unfiled], order: &'a Order) -> Vec<(IndexKey, Option<&'a [u8]>)> {
     let mut index = Vec::with_capacity(unfiled.len() + order.gone.len() + order.lists.len());
-    index.extend(order.gone.iter().map(|key| (*key, false)));
-    index.extend(order.lists.keys().map(|key| (*key, true)));
+    index.extend(order.gone.iter().map(|key| (*key, None)));
+    let lists = order.lists.iter();
+    index.extend(lists.map(|(key, list)| (*key, Some(list.as_slice()))));
     for Unfiled { slot, value, under } in unfiled {
-        index.extend(under.map(|key| (key, false)));
+        index.extend(under.map(|key| (key, None)));
         let key = value.as_ref().and_then(|value| value.index_key(*slot));
-        index.extend(key.map(|key| (key, true)));
+        index.extend(key.map(|key| (key, Some(&[][..]))));
     }
     index.sort_unstable();
-    // What went and came is there.
+    // What went and came is there, and stands behind what went.
     index.dedup_by(|later, earlier| {
         let is_same = later.0 == earlier.0;
-        earlier.1 |= is_same && later.1;
+        if is_same {
+            earlier.1 = later.1;
+        }
         is_same
     });
     index
@@ -154,20 +157,39 @@ fn file_records(base: &Base, unfiled: &[Unfiled], mark: Mark) -> fjall::Result<(
     ingestion.finish()
 }
 
-fn file_index(
-    base: &Base,
-    index: &[(IndexKey, bool)],
-    lists: &BTreeMap<IndexKey, Vec<u8>>,
-    mark: Mark,
-) -> fjall::Result<()> {
+fn file_index(base: &Base, index: &[(IndexKey, Option<&[u8]>)], mark: Mark) -> fjall::Result<()> {
     let mut ingestion = base.part(Part::Index).start_ingestion()?;
     // Shorter than any other key, and before them all.
     ingestion.write(Mark::KEY, mark.to_bytes())?;
-    for (key, is_there) in index {
-        match is_there {
-            true => ingestion.write(*key, lists.get(key).map_or(&[][..], Vec::as_slice))?,
-            false => ingestion.write_tombstone(*key)?,
+    for (key, value) in index {
+        match value {
+            Some(value) => ingestion.write(*key, *value)?,
+            None => ingestion.write_tombstone(*key)?,
         }
     }
     ingestion.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use onceward::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_went_and_came_is_there_and_the_rest_is_gone() {
+        let [first, second, third] = [1, 2, 3].map(|byte| [byte; 41]);
+        let order = Order {
+            journal: 1,
+            mark: Mark {
+                sequence: 1,
+                stamp: Timestamp::ZERO,
+            },
+            seqno: 1,
+            gone: vec![third, second, first],
+            lists: vec![(second, vec![7])],
+        };
+        let expected = [(first, None), (second, Some(&[7][..])), (third, None)];
+        assert_eq!(index(&[], &order), expected);
+    }
 }

@@ -173,14 +173,7 @@ async fn journals_may_begin_late_but_not_with_one_missing() {
     put_until(&store, &mut acknowledged, 100, || !journal(0).exists()).await;
     store.close();
     drop(store);
-    let newest = newest_journal(folder.path());
-    let one: u64 = newest
-        .file_stem()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let one = number(&newest_journal(folder.path()));
     let other = one + 1;
     // The next one is not filed.
     let (gate, keeper) = Gate::new(At::Begin);
@@ -209,16 +202,16 @@ fn in_head(folder: &Path, name: &str) -> u64 {
     number.trim().parse().unwrap()
 }
 
+/// The number of a journal.
+fn number(journal: &Path) -> u64 {
+    let name = journal.file_stem().unwrap().to_str().unwrap();
+    name.parse().unwrap()
+}
+
 /// How many journals have anything in them, those that are gone included.
 fn written_to(folder: &Path) -> u64 {
     let newest = newest_journal(folder);
-    let id: u64 = newest
-        .file_stem()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let id = number(&newest);
     let mut first = [0];
     let file = fs::File::open(newest).unwrap();
     file.read_exact_at(&mut first, 0).unwrap();
