@@ -1,12 +1,16 @@
 //! What keeps a store from opening: one clear line, and a hint at what to do.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
-use onceward_rig::postgres::{Server, scratch};
+use onceward_rig::postgres::proxy::Fault;
+use onceward_rig::postgres::{Proxy, Server, scratch};
 use onceward_stores::postgres::{self, PostgresStore, Settings};
 use onceward_stores::{OpenError, StoreUrl};
 
-use crate::shared::open;
+use tokio::sync::oneshot;
+
+use crate::shared::{PATIENCE, open};
 
 /// Why a store does not open: its line and its hint.
 fn refused(url: &str) -> (String, String) {
@@ -210,6 +214,42 @@ async fn a_server_that_is_not_there_is_unreachable() {
         hint,
         "see that the server runs, that host and port are right, and that nothing stands between"
     );
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_while_a_store_opens_is_unreachable() {
+    let (url, _scratch) = scratch().await;
+    drop(open(&url));
+    let addr = url.split(['@', '/', '?']).nth(3).unwrap().parse().unwrap();
+    let proxy = Proxy::start(addr);
+    proxy.delay(Duration::from_millis(3));
+    let url = format!("{}&timeout=300ms&sslmode=disable", proxy.url(&url));
+    // As late as it takes until it is too late: at every step of opening, then.
+    for tries in 0.. {
+        let settings: Settings = url.parse().unwrap();
+        let (tell, told) = oneshot::channel();
+        std::thread::spawn(move || tell.send(PostgresStore::open(settings).map(drop)));
+        while proxy.connections() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(10 * tries)).await;
+        proxy.strike(Fault::HalfOpen);
+        let told = tokio::time::timeout(PATIENCE, told).await;
+        match told.expect("it is said in time").unwrap() {
+            Ok(()) => {
+                assert!(tries > 3, "it was hardly tried");
+                break;
+            }
+            Err(error) => {
+                let why = " cannot be reached: it did not answer in time";
+                assert!(error.line().ends_with(why), "{}", error.line());
+            }
+        }
+        proxy.strike(Fault::Reset);
+        while proxy.connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -19,9 +19,11 @@
 
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use tokio_postgres::Client;
 
 use super::SERVER;
+use super::session::in_time;
 use super::trouble::refusal;
 use super::{Settings, outbox};
 use crate::OpenError;
@@ -148,8 +150,8 @@ pub(super) async fn version(client: &Client, settings: &Settings) -> Result<i32,
         let read = format!("SELECT coalesce(max(version), 0) FROM {table}");
         client.query_one(&read, &[]).await?.try_get(0)
     };
-    read.await
-        .map_err(|error: tokio_postgres::Error| refusal(settings, &error))
+    let read = read.map_err(|error: tokio_postgres::Error| refusal(settings, &error));
+    in_time(settings, read).await
 }
 
 async fn migrate(client: &Client, settings: &Settings) -> Result<(), OpenError> {

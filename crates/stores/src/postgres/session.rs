@@ -1,6 +1,6 @@
 //! Sessions: connections to a server that was looked at, and that are driven by hand.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Connector {
         told: Option<mpsc::UnboundedSender<(i32, String)>>,
     ) -> Result<Session, OpenError> {
         let within = self.settings.timeout.min(Self::PATIENCE);
-        let mut refused = self.unreachable("it did not answer in time");
+        let mut refused = silent(&self.settings);
         for (config, share) in self.settings.turns(within) {
             let session = tokio::time::timeout(share, self.begin(config, told.clone()));
             match session.await {
@@ -101,14 +101,6 @@ impl Connector {
             }
         }
         Err(refused)
-    }
-
-    fn unreachable(&self, why: &str) -> OpenError {
-        OpenError::Unreachable {
-            server: SERVER,
-            place: self.settings.place(),
-            source: why.into(),
-        }
     }
 
     /// Connects to one server, and sees that it takes writes.
@@ -186,6 +178,24 @@ impl Connector {
             Err(error) if is_end(&error) => Err(refusal(&self.settings, &error)),
             Err(_) => Ok(None),
         }
+    }
+}
+
+/// Waits for what a server is asked that has let this program in, as long as a call may take: it may
+/// still fall silent.
+pub(super) async fn in_time<T>(
+    settings: &Settings,
+    asked: impl Future<Output = Result<T, OpenError>>,
+) -> Result<T, OpenError> {
+    let answered = tokio::time::timeout(settings.timeout, asked).await;
+    answered.unwrap_or_else(|_| Err(silent(settings)))
+}
+
+fn silent(settings: &Settings) -> OpenError {
+    OpenError::Unreachable {
+        server: SERVER,
+        place: settings.place(),
+        source: "it did not answer in time".into(),
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use onceward::Timestamp;
 use onceward::clock::{Clock as _, SystemClock};
 use tokio::runtime;
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 use super::SERVER;
 use super::durability::{Found, QUESTION};
@@ -17,7 +19,7 @@ use super::home::Home;
 use super::hub::Hub;
 use super::lane::Lane;
 use super::schema::{self, KNOWN, MIGRATIONS, Migrated};
-use super::session::{Connector, Session};
+use super::session::{Connector, Session, in_time};
 use super::trouble::refusal;
 use super::{Settings, listen, settle, upkeep};
 use crate::OpenError;
@@ -127,11 +129,11 @@ pub fn inspect(settings: &Settings) -> Result<Inspection, OpenError> {
         let schema = schema::version(&session.client, settings).await?;
         let question = format!("SELECT {}", super::sql::RAW_MICROS);
         let (before, wall) = (SystemClock.stopwatch(), SystemClock.wall());
-        let answer = session.client.query_one(&question, &[]).await;
+        let asked = session.client.query_one(&question, &[]);
+        let asked = asked.map_err(|error| refusal(settings, &error));
+        let row = in_time(settings, asked).await?;
         let round_trip = SystemClock.stopwatch() - before;
-        let raw: i64 = answer
-            .and_then(|row| row.try_get(0))
-            .map_err(|error| refusal(settings, &error))?;
+        let raw: i64 = row.try_get(0).map_err(|error| refusal(settings, &error))?;
         let here = wall + round_trip / 2;
         Ok(Inspection {
             durability: found.report(),
@@ -190,12 +192,13 @@ async fn open(settings: Settings) -> Result<(Arc<Hub>, Session), OpenError> {
     })?;
     let found = home.found(found);
     // Statements that the server does not take are told of now, and not by the first call.
-    let prepared = session.prepare(&statements).await;
-    prepared.map_err(|trouble| OpenError::Server {
+    let prepared = session.prepare(&statements);
+    let prepared = prepared.map_err(|trouble| OpenError::Server {
         server: SERVER,
         place: settings.place(),
         why: trouble.to_string(),
-    })?;
+    });
+    in_time(settings, prepared).await?;
     let hub = Hub::new(connector.clone(), reckoning, home, found.class());
     Ok((Arc::new(hub), session))
 }
@@ -218,8 +221,10 @@ async fn check_rights(client: &Client, settings: &Settings) -> Result<(), OpenEr
         .iter()
         .map(|(table, need)| (settings.table(table), *need))
         .unzip();
-    let missing = client.query_opt(question, &[&names, &needs]).await;
-    match missing.map_err(|error| refusal(settings, &error))? {
+    let parameters: [&(dyn ToSql + Sync); 2] = [&names, &needs];
+    let missing = client.query_opt(question, &parameters);
+    let missing = missing.map_err(|error| refusal(settings, &error));
+    match in_time(settings, missing).await? {
         None => Ok(()),
         Some(row) => Err(OpenError::Rights {
             place: settings.place(),
@@ -238,15 +243,18 @@ async fn on_record(client: &Client, settings: &Settings) -> Result<Timestamp, Op
         "SELECT coalesce(max(guarded), 0) FROM {}",
         settings.table("clock")
     );
-    let row = client.query_one(&question, &[]).await;
-    let micros = row.and_then(|row| row.try_get::<_, i64>(0));
-    let micros = micros.map_err(|error| refusal(settings, &error))?;
-    Ok(timestamp(micros))
+    let row = client.query_one(&question, &[]);
+    let row = in_time(settings, row.map_err(|error| refusal(settings, &error)));
+    let micros = row.await?.try_get(0);
+    micros
+        .map(timestamp)
+        .map_err(|error| refusal(settings, &error))
 }
 
 async fn look(client: &Client, settings: &Settings) -> Result<Found, OpenError> {
-    let row = client.query_one(QUESTION, &[]).await;
-    let found = row.and_then(|row| Found::read(&row, !settings.promotes));
+    let row = client.query_one(QUESTION, &[]);
+    let row = in_time(settings, row.map_err(|error| refusal(settings, &error)));
+    let found = Found::read(&row.await?, !settings.promotes);
     found.map_err(|error| refusal(settings, &error))
 }
 
