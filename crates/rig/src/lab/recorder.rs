@@ -330,9 +330,10 @@ fn in_order(mut events: Vec<Event>, ledger: Vec<LedgerRow>) -> History {
     }
 }
 
-/// A slot's name in a history.
+/// A slot's name in a history: all of it, for the few digits that a log shows are those of two slots
+/// in one of some hundred runs with thousands of keys.
 pub(super) fn name(slot: SlotId) -> Arc<str> {
-    format!("{slot:?}").into()
+    slot.to_string().into()
 }
 
 /// A payload's name in a history: the same text for the same payload under the same slot.
