@@ -28,6 +28,10 @@ pub use scratch::{SERVER_VAR, Scratch, scratch, shared_url};
 /// How long a server may take to do what it was told: recovery after kill -9 included.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How long a server may take to answer a try that may be repeated: on its port may be somebody
+/// else, who has never heard of such a question.
+const TRY: Duration = Duration::from_secs(5);
+
 /// How long to wait before asking once more.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -195,7 +199,9 @@ impl Server {
         let process = (self.programs).serve(self.folder.path(), self.shim.as_deref());
         let start = SystemClock.stopwatch();
         loop {
-            if sql(&self.url(), "SELECT 1").await.is_ok() {
+            let url = self.url();
+            let asked = tokio::time::timeout(TRY, sql(&url, "SELECT 1"));
+            if let Ok(Ok(())) = asked.await {
                 self.process = Some(process);
                 return Ok(());
             }
@@ -242,7 +248,17 @@ async fn sql(url: &str, text: &str) -> Result<(), tokio_postgres::Error> {
 }
 
 /// Runs statements on a connection of their own, and returns the first value that comes back.
+///
+/// # Panics
+///
+/// Panics if nothing comes back.
 async fn value(url: &str, text: &str) -> Result<String, tokio_postgres::Error> {
+    let asked = tokio::time::timeout(2 * DEADLINE, ask(url, text));
+    let asked = asked.await;
+    asked.unwrap_or_else(|_| panic!("the server says nothing to {text:?}"))
+}
+
+async fn ask(url: &str, text: &str) -> Result<String, tokio_postgres::Error> {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     let driver = tokio::spawn(connection);
     let messages = client.simple_query(text).await;

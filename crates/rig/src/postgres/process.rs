@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use super::{CLOCK_OFFSET, DATA};
+use super::{CLOCK_OFFSET, DATA, DEADLINE};
 use crate::guard::Guard;
 
 /// Where PostgreSQL's programs are, and who runs them.
@@ -80,7 +80,9 @@ impl Programs {
 
     /// Runs a command to its end.
     pub(super) async fn run(&self, mut command: tokio::process::Command) {
-        let output = command.stdin(Stdio::null()).output().await;
+        let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+        let output = tokio::time::timeout(2 * DEADLINE, output).await;
+        let output = output.unwrap_or_else(|_| panic!("{command:?} does not end"));
         let output = output.expect("the program runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command:?}: {said}");

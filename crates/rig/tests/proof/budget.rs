@@ -18,11 +18,16 @@ impl Budget {
 
     /// Starts a span of `seconds`, or a hundred times that in the long form.
     pub(crate) fn seconds(seconds: u64) -> Self {
-        let times = if Self::is_long() { 100 } else { 1 };
         Self {
             start: Instant::now(),
-            span: Duration::from_secs(seconds * times),
+            span: Self::span(seconds),
         }
+    }
+
+    /// What `seconds` are in this form.
+    pub(crate) fn span(seconds: u64) -> Duration {
+        let times = if Self::is_long() { 100 } else { 1 };
+        Duration::from_secs(seconds * times)
     }
 
     /// Whether there is time for another trial.

@@ -14,6 +14,8 @@ use onceward_rig::tally::Tally;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
+use crate::budget::Budget;
+
 /// Two nodes, their callers, and what those were told.
 pub(crate) struct Site {
     lab: Arc<Lab<SystemClock>>,
@@ -67,6 +69,9 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long anything at a site may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many seconds a proof may take, and a hundred times that in the long form.
+const LIMIT: u64 = 600;
 
 /// How many callers there are, half of them on each node.
 const CALLERS: usize = 8;
@@ -191,9 +196,13 @@ impl Site {
     /// Ends the callers, retries every key that has no answer yet, reads every record, and judges.
     pub(crate) async fn close(mut self) -> Verdict {
         self.work.is_over.store(true, Ordering::Relaxed);
-        while let Some(ended) = self.callers.join_next().await {
-            ended.expect("callers do not panic");
-        }
+        let ended = async {
+            while let Some(ended) = self.callers.join_next().await {
+                ended.expect("callers do not panic");
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, ended).await;
+        ended.expect("every caller is told something in the end");
         let keys = 0..self.work.next.load(Ordering::Relaxed);
         let open = {
             let acknowledged = self.work.acknowledged.lock();
@@ -210,7 +219,8 @@ impl Site {
         let reader = self.lab.engine(self.lab.recorded(0));
         self.settle(&reader).await;
         let lost = self.lost(&reader).await;
-        let mut history = self.lab.history().await;
+        let history = tokio::time::timeout(PATIENCE, self.lab.history()).await;
+        let mut history = history.expect("every record can be read in the end");
         history.expectations.slack_ns = LEASE.as_nanos() as u64;
         // A slower answer tells a node nothing of the time: it has given up on it.
         let patience = Limits::default().store_patience;
@@ -384,14 +394,20 @@ impl Verdict {
     }
 }
 
-/// Runs a proof on a runtime of its own.
+/// Runs a proof on a runtime of its own, as long as it may take.
+///
+/// # Panics
+///
+/// Panics if it does not end: whoever waits for a proof that hangs learns nothing.
 pub(crate) fn run(proof: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime starts");
-    runtime.block_on(proof);
+    let ended = async { tokio::time::timeout(Budget::span(LIMIT), proof).await };
+    let ended = runtime.block_on(ended);
+    ended.expect("a proof comes to an end");
 }
 
 fn name(key: u64) -> String {
