@@ -21,16 +21,17 @@ impl Lull {
     /// gather during the sync itself, and need no more time.
     pub(super) const LENGTH: Duration = Duration::from_micros(200);
 
-    /// After a batch of so many writes the next one waits for [`ENOUGH`](Self::ENOUGH) to come.
+    /// After a batch of so many writes the next one waits until a good part of a crowd is there
+    /// again.
     pub(super) const CROWD: usize = 96;
 
-    /// How many writes are not worth another wait: a sync shared by twice as many costs each of them
+    /// How many writes are a good part of it: a sync shared by twice as many costs each of them
     /// little less.
-    pub(super) const ENOUGH: usize = 64;
+    const ENOUGH: usize = 64;
 
     /// How long a crowd is waited for at a time, and how often.
-    pub(super) const REST: Duration = Duration::from_micros(300);
-    pub(super) const RESTS: usize = 4;
+    const REST: Duration = Duration::from_micros(300);
+    const RESTS: usize = 4;
 
     /// The smallest batch that waits.
     const BUSY: usize = 12;
@@ -53,10 +54,32 @@ impl Lull {
             self.pause = Self::PAUSE;
         }
     }
+
+    /// Sleeps until a good part of a crowd is there, or nobody comes any more. `look` returns how many
+    /// wait, and whether there is room for more.
+    ///
+    /// Where so many are served, the processor is what is scarce. Who looks for them all the time
+    /// takes it from them, and a thread that yields is the last to get it back.
+    pub(super) fn rest(look: impl Fn() -> (usize, bool), mut sleep: impl FnMut(Duration)) {
+        let (mut before, mut has_room) = look();
+        for _ in 0..Self::RESTS {
+            if before >= Self::ENOUGH || !has_room {
+                break;
+            }
+            sleep(Self::REST);
+            let (after, room) = look();
+            if after == before {
+                break;
+            }
+            (before, has_room) = (after, room);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -76,5 +99,27 @@ mod tests {
         lull.brought(9, 30);
         let tries = (0..255).filter(|_| lull.is_worth(30)).count();
         assert_eq!(tries, 255 - usize::from(Lull::PAUSE) + 1);
+    }
+
+    /// How often a crowd is waited for of which so many are there at first, and after each rest.
+    fn rests(there: &[usize], room: usize) -> usize {
+        let rests = Cell::new(0);
+        let look = || {
+            let waiting = there[rests.get().min(there.len() - 1)];
+            (waiting, waiting < room)
+        };
+        Lull::rest(look, |_| rests.set(rests.get() + 1));
+        rests.get()
+    }
+
+    #[test]
+    fn a_crowd_is_waited_for_while_it_comes_and_until_a_good_part_is_there() {
+        let no_end = usize::MAX;
+        assert_eq!(rests(&[Lull::ENOUGH], no_end), 0);
+        assert_eq!(rests(&[0, 10, Lull::ENOUGH, 500], no_end), 2);
+        assert_eq!(rests(&[0], no_end), 1, "nobody comes");
+        assert_eq!(rests(&[0, 10, 10], no_end), 2, "nobody else comes");
+        assert_eq!(rests(&[0, 1, 2, 3, 4, 5, 6], no_end), Lull::RESTS);
+        assert_eq!(rests(&[0, 20, 30], 20), 1, "there is no room for more");
     }
 }

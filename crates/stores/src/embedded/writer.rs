@@ -141,7 +141,7 @@ impl Writer {
     fn gather(&mut self) {
         let intake = &self.shared.intake;
         if self.taken >= Lull::CROWD {
-            return self.rest();
+            return Lull::rest(|| intake.look(), thread::park_timeout);
         }
         for _ in 0..Self::PATIENCE {
             let (waiting, has_room) = intake.look();
@@ -155,26 +155,6 @@ impl Writer {
             thread::park_timeout(Lull::LENGTH);
             let (after, _) = intake.look();
             self.lull.brought(after - before, before);
-        }
-    }
-
-    /// Sleeps until a good part of a crowd is there, or nobody comes any more.
-    ///
-    /// Where so many are served, the processor is what is scarce. Who looks for them all the time
-    /// takes it from them, and a thread that yields is the last to get it back.
-    fn rest(&self) {
-        let intake = &self.shared.intake;
-        let (mut before, mut has_room) = intake.look();
-        for _ in 0..Lull::RESTS {
-            if before >= Lull::ENOUGH || !has_room {
-                break;
-            }
-            thread::park_timeout(Lull::REST);
-            let (after, room) = intake.look();
-            if after == before {
-                break;
-            }
-            (before, has_room) = (after, room);
         }
     }
 
