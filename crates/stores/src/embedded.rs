@@ -34,6 +34,7 @@ mod journal;
 mod judge;
 mod keeper;
 mod layout;
+mod looks;
 mod lull;
 mod options;
 mod read;
@@ -67,6 +68,7 @@ use journal::Pen;
 use judge::{Judged, Write};
 use keeper::Keeper;
 use layout::Folder;
+use looks::Looks;
 use lull::Lull;
 use read::Reader;
 use recent::Recent;
@@ -186,7 +188,7 @@ impl EmbeddedStore {
             large,
             changes: Mutex::new(Some(broadcast::channel(Self::HINTS).0)),
             is_watched: AtomicBool::new(false),
-            is_large: AtomicBool::new(is_large),
+            looks: Looks::new(is_large),
             is_down: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
         });

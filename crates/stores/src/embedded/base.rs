@@ -59,8 +59,14 @@ const SEPARATE_FROM: u32 = 256;
 /// Bounds the time that an open takes.
 const JOURNALS: u64 = 128 * MIB;
 const BLOCKS: u64 = 64 * MIB;
-/// As many records can be looked up by whoever asks for one: filters take 10 bits for each, and the
-/// blocks that lead to records about as much.
+/// So many runs are merged at a time, with a next level of so many tables of such a length. Slots lie
+/// anywhere, and the index begins and ends with what is filed each time, so what was filed meets all
+/// that the next level has: more at a time, and less to meet, make half of the work. Each run costs a
+/// look for a new slot another filter, in memory. A folder keeps what it was made with.
+const RUNS: u8 = 12;
+const TABLE: u64 = 16 * MIB;
+/// Of so many records it is sure that a look finds in memory what says that a slot is empty: filters
+/// take 10 bits for each, and the blocks that lead to records about as much.
 pub(super) const LARGE: usize = 10_000_000;
 
 // === impl Base ===
@@ -221,8 +227,8 @@ fn index_options() -> KeyspaceCreateOptions {
 
 fn options() -> KeyspaceCreateOptions {
     let leveled = Leveled::default()
-        .with_l0_threshold(4)
-        .with_table_target_size(64 * MIB)
+        .with_l0_threshold(RUNS)
+        .with_table_target_size(TABLE)
         .with_level_ratio_policy(vec![10.0]);
     KeyspaceCreateOptions::default()
         .manual_journal_persist(true)

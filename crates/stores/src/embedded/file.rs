@@ -10,7 +10,6 @@ use super::journal::{Mark, pen};
 use super::shared::Shared;
 use super::sweep::Cursor;
 use super::value::{Index, IndexKey, Value};
-use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, JoinHandle};
 
 /// What is to be filed beside what is on the board.
@@ -106,8 +105,7 @@ fn file(shared: &Shared, order: &Order) -> Result<Done, BoxError> {
     file_index(base, &index, order.mark)?;
     shared.disk.filed()?;
     shared.board.filed(&unfiled);
-    let is_large = base.len() >= shared.large;
-    shared.is_large.store(is_large, Ordering::Relaxed);
+    shared.looks.set_large(base.len() >= shared.large);
     pen::remove_before(&shared.folder.data(), order.journal)?;
     base.check()?;
     Ok(Done { first })

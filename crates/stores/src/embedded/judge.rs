@@ -12,7 +12,6 @@ use super::intake::{self, Refused, is_late};
 use super::recent::Ticket;
 use super::shared::Shared;
 use super::value::{Draft, Value};
-use crate::sync::atomic::Ordering;
 
 /// A write that names what it saw.
 #[derive(Debug)]
@@ -78,11 +77,16 @@ impl Shared {
                     .ok_or_else(|| unavailable("it failed while it was writing"));
             }
             Posted::Kept(found) => found,
-            Posted::Nothing if !may_wait && self.is_large.load(Ordering::Relaxed) => {
-                return Ok(Judged::Look);
-            }
             Posted::Nothing => {
-                read = base.get(slot)?;
+                let look = || base.get(slot);
+                let looked = match may_wait {
+                    true => Some(look()),
+                    false => self.looks.look(&*self.machine, look),
+                };
+                let Some(looked) = looked else {
+                    return Ok(Judged::Look);
+                };
+                read = looked?;
                 read.as_ref()
             }
         };

@@ -12,6 +12,7 @@ use super::couriers::Couriers;
 use super::disk::{Disk, Reserve};
 use super::intake::Intake;
 use super::layout::Folder;
+use super::looks::Looks;
 use super::recent::Recent;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -39,8 +40,7 @@ pub(super) struct Shared {
     pub(super) changes: Mutex<Option<broadcast::Sender<SlotId>>>,
     /// Somebody listens. Cheaper to ask than the channel is, on every batch.
     pub(super) is_watched: AtomicBool,
-    /// Looking something up in the database may take a while.
-    pub(super) is_large: AtomicBool,
+    pub(super) looks: Looks,
     pub(super) is_down: AtomicBool,
     pub(super) is_closing: AtomicBool,
 }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use onceward::clock::{Clock, SystemClock};
 use onceward::store::{Insert, Swap};
 use onceward::testing::{ManualClock, records};
 use onceward::{Record, SlotId, State, Store as _, Timestamp};
@@ -286,29 +287,51 @@ async fn what_expires_is_swept_whether_it_is_filed_or_not() {
     drop(keeper);
 }
 
+/// A clock by which everything takes long that is timed.
+#[derive(Default, Debug)]
+struct SlowClock(AtomicU64);
+
+impl Clock for SlowClock {
+    fn wall(&self) -> Timestamp {
+        SystemClock.wall()
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic()
+    }
+
+    fn stopwatch(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 #[tokio::test]
-async fn a_large_store_is_asked_where_a_disk_may_be_waited_for() {
-    let folder = scratch();
-    let store = EmbeddedStore::at(folder.path()).large(0).open().unwrap();
-    let mut acknowledged = Acknowledged::new();
-    for n in 0..20 {
-        put(&store, &mut acknowledged, n).await;
+async fn a_large_store_says_the_same_whoever_looks() {
+    let clocks: [Arc<dyn Clock>; 2] = [Arc::new(SystemClock), Arc::new(SlowClock::default())];
+    for clock in clocks {
+        let folder = scratch();
+        let large = EmbeddedStore::at(folder.path()).large(0).clock(clock);
+        let store = large.clone().open().unwrap();
+        let mut acknowledged = Acknowledged::new();
+        for n in 0..20 {
+            put(&store, &mut acknowledged, n).await;
+        }
+        store.close();
+        drop(store);
+        let store = large.open().unwrap();
+        let there = all(&store).await;
+        for (slot, record) in &there {
+            let again = store.insert(*slot, record, Timestamp::NEVER).await.unwrap();
+            assert!(matches!(again.value, Insert::Taken(found) if *found == *record));
+            let next = Record {
+                state: State::Open,
+                ..records::rewritten(record)
+            };
+            let replaced = store.replace(*slot, record.fence, &next, Timestamp::NEVER);
+            assert_eq!(replaced.await.unwrap().value, Swap::Done);
+        }
+        assert_eq!(there.len(), acknowledged.len());
     }
-    store.close();
-    drop(store);
-    let store = EmbeddedStore::at(folder.path()).large(0).open().unwrap();
-    let there = all(&store).await;
-    for (slot, record) in &there {
-        let again = store.insert(*slot, record, Timestamp::NEVER).await.unwrap();
-        assert!(matches!(again.value, Insert::Taken(found) if *found == *record));
-        let next = Record {
-            state: State::Open,
-            ..records::rewritten(record)
-        };
-        let replaced = store.replace(*slot, record.fence, &next, Timestamp::NEVER);
-        assert_eq!(replaced.await.unwrap().value, Swap::Done);
-    }
-    assert_eq!(there.len(), acknowledged.len());
 }
 
 #[tokio::test]
