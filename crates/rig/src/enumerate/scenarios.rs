@@ -279,7 +279,7 @@ async fn resolves_completed(stage: Arc<Stage>) {
         && stage.lab.service.charges(id) == 1
     {
         // The operator reads the receipt in the service's ledger.
-        let receipt = Outcome::success(format!("{id:?}-0"));
+        let receipt = Outcome::success(format!("{id}-0"));
         let by = operator("found in the ledger");
         let _ = stage
             .first

@@ -170,7 +170,7 @@ impl Play {
         }
         let resolution = match self.lab.service.charges(id) {
             0 => Resolution::NotExecuted,
-            1 => Resolution::Completed(Outcome::success(format!("{id:?}-0"))),
+            1 => Resolution::Completed(Outcome::success(format!("{id}-0"))),
             _ => return,
         };
         let by = By {

@@ -61,7 +61,7 @@ impl Service {
         if let Some(first) = account.receipts.first().filter(|_| repeats) {
             return Ok(first.clone());
         }
-        let receipt = format!("{slot:?}-{}", account.receipts.len());
+        let receipt = format!("{slot}-{}", account.receipts.len());
         account.receipts.push(receipt.clone());
         self.recorder.accepted(slot, fence, payload, &receipt);
         Ok(receipt)

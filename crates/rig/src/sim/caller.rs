@@ -221,7 +221,7 @@ impl Call {
     /// Notes whether an answer is that of a twin.
     fn count(&self, outcome: &Outcome) {
         let receipt = outcome.body().map_or(&[][..], |body| body);
-        if !receipt.starts_with(format!("{:?}", self.job.id).as_bytes()) {
+        if !receipt.starts_with(self.job.id.to_string().as_bytes()) {
             self.world.hit(Mark::Returned);
         }
     }

@@ -110,8 +110,7 @@ impl Order {
     ) -> history::Order {
         let payloads = jobs.flat_map(|job| job.payloads.iter().map(move |it| (job, it)));
         let own = payloads.filter(|(_, payload)| payload.order == Some(number));
-        let works =
-            own.map(|(job, payload)| (format!("{:?}", job.id).into(), payload.name.clone()));
+        let works = own.map(|(job, payload)| (job.id.to_string().into(), payload.name.clone()));
         history::Order {
             name: self.name.clone(),
             works: works.collect::<BTreeSet<_>>(),

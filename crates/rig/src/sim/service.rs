@@ -232,7 +232,7 @@ impl Services {
 
     fn execute(&self, request: &Request, declined: bool, number: usize, world: &World) -> Outcome {
         let slot = request.job.id;
-        let receipt = format!("{slot:?}-{number}");
+        let receipt = format!("{slot}-{number}");
         if declined {
             world.hit(Mark::ServiceRefused);
             return Outcome::failure(receipt);
