@@ -57,8 +57,8 @@ impl Write {
 impl Shared {
     /// Compares and swaps: hands `write` in if its slot holds what it saw.
     ///
-    /// Reads the database for a slot that is not on the board, if that does not take long or
-    /// `may_wait`.
+    /// Reads the database for a slot that is not on the board, if that has not taken long of late or
+    /// this one `may_wait`.
     pub(super) fn judge(
         &self,
         base: &Base,

@@ -11,7 +11,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Of a small store, what says that a slot is empty is in memory. Of a large one it is in the
 /// system's memory as a rule, and the way to a thread and back takes longer than the look; but where
 /// it is on the disk alone, all callers of a runtime would wait behind one. Nobody can tell but by
-/// looking. So looks are timed, and where too many are slow the thread is asked for a while.
+/// looking. So looks are timed: while one takes too long others are the thread's, and where too many
+/// are slow it is asked for a while.
 #[derive(Debug)]
 pub(super) struct Looks {
     is_large: AtomicBool,
@@ -19,15 +20,17 @@ pub(super) struct Looks {
     debt: AtomicU64,
     /// Until when the thread is asked, in microseconds by the stopwatch.
     aside: AtomicU64,
+    /// When one of the looks under way began, by the same; 0 if none is known.
+    since: AtomicU64,
 }
 
 // === impl Looks ===
 
 impl Looks {
-    /// A look that takes as long has waited for a disk, or for the processor, which is rarer.
+    /// A look that takes this long has waited for a disk, or for the processor, which is rarer.
     const SLOW: Duration = Duration::from_micros(200);
 
-    /// As many quick looks make up for a slow one.
+    /// So many quick looks make up for a slow one.
     const WEIGHT: u64 = 64;
 
     /// How much debt is too much: a few slow looks at once, or more than one in [`WEIGHT`] for long.
@@ -43,6 +46,7 @@ impl Looks {
             is_large: AtomicBool::new(is_large),
             debt: AtomicU64::new(0),
             aside: AtomicU64::new(0),
+            since: AtomicU64::new(0),
         }
     }
 
@@ -57,16 +61,32 @@ impl Looks {
             return Some(look());
         }
         let began = clock.stopwatch();
-        if micros(began) < self.aside.load(Ordering::Relaxed) {
+        let now = micros(began).max(1);
+        let since = self.since.load(Ordering::Relaxed);
+        let is_stuck = since != 0 && now.saturating_sub(since) >= micros(Self::SLOW);
+        if is_stuck || now < self.aside.load(Ordering::Relaxed) {
             return None;
         }
+        // One of many is enough: behind a disk that hangs the next one hangs as well.
+        let is_known = since == 0 && self.begin(now);
         let found = look();
+        if is_known {
+            self.since.store(0, Ordering::Relaxed);
+        }
         let ended = clock.stopwatch();
         match ended.saturating_sub(began) >= Self::SLOW {
             true => self.slow(ended),
             false => self.quick(),
         }
         Some(found)
+    }
+
+    /// Takes note of a look that begins, unless another one is under way.
+    fn begin(&self, now: u64) -> bool {
+        let begun = self
+            .since
+            .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        begun.is_ok()
     }
 
     fn slow(&self, now: Duration) {
@@ -145,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_look_now_and_then_is_none() {
+    fn a_slow_look_now_and_then_is_forgiven() {
         let site = Site::new(true);
         for _ in 0..100 {
             assert!(site.look(Looks::SLOW));
@@ -162,6 +182,18 @@ mod tests {
                 site.look(QUICK);
             }
         }
+    }
+
+    #[test]
+    fn behind_a_look_that_hangs_nobody_else_does() {
+        let site = Site::new(true);
+        let first = site.looks.look(&site.clock, || {
+            assert!(site.look(QUICK), "it may be quick yet");
+            site.clock.advance(Looks::SLOW);
+            assert!(!site.look(QUICK));
+        });
+        assert!(first.is_some());
+        assert!(site.look(QUICK), "it is over");
     }
 
     #[test]

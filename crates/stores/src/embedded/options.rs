@@ -76,7 +76,7 @@ impl Options {
         self
     }
 
-    /// Sets from how many records on those who write leave it to a thread of the store to look
+    /// Sets from how many records on those who write may leave it to a thread of the store to look
     /// something up.
     #[doc(hidden)]
     pub fn large(mut self, records: usize) -> Self {

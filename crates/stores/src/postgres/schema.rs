@@ -159,7 +159,8 @@ async fn migrate(client: &Client, settings: &Settings) -> Result<(), OpenError> 
     let timed_out = |_| OpenError::Server {
         server: SERVER,
         place: settings.place(),
-        why: "another node has been migrating for a minute".to_owned(),
+        why: "migrating did not end within a minute: another node is at it, or it fell silent"
+            .to_owned(),
     };
     done.map_err(timed_out)?
         .map_err(|error| refusal(settings, &error))
