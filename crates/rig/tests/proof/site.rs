@@ -219,7 +219,9 @@ impl Site {
         let reader = self.lab.engine(self.lab.recorded(0));
         self.settle(&reader).await;
         let lost = self.lost(&reader).await;
-        let history = tokio::time::timeout(PATIENCE, self.lab.history()).await;
+        // The longer it went on, the more there are.
+        let patience = Budget::span(PATIENCE.as_secs());
+        let history = tokio::time::timeout(patience, self.lab.history()).await;
         let mut history = history.expect("every record can be read in the end");
         history.expectations.slack_ns = LEASE.as_nanos() as u64;
         // A slower answer tells a node nothing of the time: it has given up on it.
@@ -398,7 +400,7 @@ impl Verdict {
 ///
 /// # Panics
 ///
-/// Panics if it does not end: whoever waits for a proof that hangs learns nothing.
+/// Panics if it waits for ever: from a proof that hangs nobody learns anything.
 pub(crate) fn run(proof: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -406,8 +408,11 @@ pub(crate) fn run(proof: impl Future<Output = ()>) {
         .build()
         .expect("a runtime starts");
     let ended = async { tokio::time::timeout(Budget::span(LIMIT), proof).await };
-    let ended = runtime.block_on(ended);
-    ended.expect("a proof comes to an end");
+    if runtime.block_on(ended).is_err() {
+        // What blocks a thread would hold this one as well.
+        runtime.shutdown_timeout(Duration::from_secs(10));
+        panic!("the proof comes to no end");
+    }
 }
 
 fn name(key: u64) -> String {
