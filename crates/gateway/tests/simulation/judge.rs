@@ -188,5 +188,5 @@ fn add_callers(history: &mut History, answers: &[Seen], service: &Service) {
 fn name(key: &str, class: Class, service: &Service) -> Arc<str> {
     let scope = Scope::new("shared", &format!("POST {}", class.path()));
     let key = Key::parse(key).expect("keys of plans are printable");
-    format!("{:?}", Slot::new(scope, key).id(&service.secret)).into()
+    Slot::new(scope, key).id(&service.secret).to_string().into()
 }
